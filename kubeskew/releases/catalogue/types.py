@@ -366,8 +366,15 @@ def release(types: Document, openapi: Document, published: bool) -> dict[str, Do
     """`published` means that `openapi` is of that very release.
 
     `types` that are read from a tree have their `imports` and the `machinery`; others are known from files
-    of single packages.
+    of single packages. Raises ValueError for types that no API can have.
     """
+    try:
+        return _release(types, openapi, published)
+    except RecursionError:
+        raise ValueError("types are made of themselves in a circle") from None
+
+
+def _release(types: Document, openapi: Document, published: bool) -> dict[str, Document]:
     packages = types["types"]
     go = GoTypes(packages, openapi, types.get("imports"), types.get("constants", {}))
     of = overlay(types.get("machinery", {}))

@@ -15,7 +15,15 @@ from typing import Any
 from tree_sitter import Node
 
 from kubeskew.releases.tree.go_constants import UNKNOWN, Constants
-from kubeskew.releases.tree.go_syntax import Function, GoFile, TypeDeclaration, nodes_of, text_of
+from kubeskew.releases.tree.go_syntax import (
+    CIRCLE,
+    Function,
+    GoFile,
+    TreeError,
+    TypeDeclaration,
+    nodes_of,
+    text_of,
+)
 from kubeskew.releases.tree.go_types import tags_of
 from kubeskew.releases.tree.internal_types import PACKAGE
 from kubeskew.releases.tree.protobuf_numbers import definition_name
@@ -30,7 +38,7 @@ _ITEM = "[]"
 
 
 def defaults(tree: SourceTree) -> Document:
-    """Raises TreeError where a file is no Go."""
+    """Raises TreeError where a file is no Go, or types are made of themselves."""
     found: dict[str, Document] = {}
     unread = []
     reader = _Reader(tree)
@@ -39,7 +47,10 @@ def defaults(tree: SourceTree) -> Document:
             for function in file.functions():
                 if not function.name.startswith(_PREFIX) or function.receiver:
                     continue
-                name, known, whole = reader.read(function, file)
+                try:
+                    name, known, whole = reader.read(function, file)
+                except RecursionError:
+                    raise TreeError(f"{file.path}: types of {function.name} {CIRCLE}") from None
                 if known:
                     found[name] = found.get(name, {}) | known
                 if not whole:

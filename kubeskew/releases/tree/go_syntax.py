@@ -19,6 +19,9 @@ _NEW = re.compile(rb"\bnew\(")
 _COMMENTS = Query(_LANGUAGE, "(comment) @comment")
 
 
+CIRCLE = "are made of themselves in a circle; fix it and import again"
+
+
 class TreeError(ValueError):
     """A source tree that cannot be imported; the text is one line that says what to do."""
 
@@ -106,6 +109,10 @@ class GoFile:
         self.path = path
         self.package = package
         source = path.read_bytes()
+        try:
+            source.decode()
+        except UnicodeDecodeError:
+            raise TreeError(f"{path}: this is no UTF-8; fix it and import again") from None
         self._root = Parser(_LANGUAGE).parse(source).root_node
         if self._root.has_error:
             self._root = Parser(_LANGUAGE).parse(_NEW.sub(b"neW(", source)).root_node

@@ -11,7 +11,7 @@ The second of a pair is the way in which the field is shown: one letter, or a ty
 
 import re
 
-from kubeskew.releases.tree.go_syntax import GoFile, TypeDeclaration
+from kubeskew.releases.tree.go_syntax import CIRCLE, GoFile, TreeError, TypeDeclaration
 from kubeskew.releases.tree.source_tree import SourceTree
 
 GROUPS = (
@@ -39,8 +39,14 @@ Shape = list[list[str]]
 
 
 def internal_types(tree: SourceTree) -> dict[str, Shape]:
-    """Pairs the Go name of each field with its sort or type, by internal struct."""
-    return _Types(tree).shapes()
+    """Pairs the Go name of each field with its sort or type, by internal struct.
+
+    Raises TreeError for types that are made of themselves.
+    """
+    try:
+        return _Types(tree).shapes()
+    except RecursionError:
+        raise TreeError(f"{tree.root}/pkg/apis: types {CIRCLE}") from None
 
 
 class _Types:

@@ -18,6 +18,7 @@ from kubeskew.releases.tree.go_syntax import Function, GoFile, TreeError, TypeDe
 
 _STAGING = "staging/src/"
 _MODULE = "k8s.io/kubernetes"
+_COMMIT = re.compile(r"[0-9a-f]{40,64}")
 _NEEDED = (
     "pkg/apis/core/types.go",
     "staging/src/k8s.io/api/core/v1/types.go",
@@ -58,21 +59,26 @@ class SourceTree:
     @cached_property
     def commit(self) -> str:
         """The commit that the tree's git directory says is checked out; empty if there is none."""
-        return _head(self.root)
+        found = _head(self.root)
+        return found if _COMMIT.fullmatch(found) else ""
 
     def file(self, path: str) -> str:
-        """The text of a file; empty if the tree does not have it."""
+        """The text of a file; empty if the tree does not have it. Raises TreeError if it is no text."""
         found = self.root / path
-        return found.read_text("utf-8") if found.is_file() else ""
+        if not is_inside(found, self.root) or not found.is_file():
+            return ""
+        try:
+            return found.read_text("utf-8")
+        except UnicodeDecodeError:
+            raise TreeError(f"{found}: this is no UTF-8; fix it and import again") from None
 
     def json(self, path: str) -> Any:
         """A JSON file. Raises TreeError if it is missing or none."""
+        text = self.file(path)
+        if not text:
+            raise TreeError(f"{self.root / path} is missing: a tree needs it; restore it and import again")
         try:
-            return json.loads((self.root / path).read_text("utf-8"))
-        except FileNotFoundError:
-            raise TreeError(
-                f"{self.root / path} is missing: a tree needs it; restore it and import again"
-            ) from None
+            return json.loads(text)
         except ValueError as error:
             raise TreeError(
                 f"{self.root / path}: this is no JSON ({error}); fix it and import again"
@@ -92,7 +98,7 @@ class SourceTree:
     def package(self, path: str) -> "Package":
         """A package by its import path, `k8s.io/api/core/v1`; it has no files if the tree lacks it."""
         if path not in self._packages:
-            self._packages[path] = Package(self.directory(path), path)
+            self._packages[path] = Package(self.directory(path), path, self.root)
         return self._packages[path]
 
     def directory(self, package: str) -> Path:
@@ -113,16 +119,21 @@ class SourceTree:
 class Package:
     """The files of one package without tests; each is parsed when it is first asked for."""
 
-    def __init__(self, directory: Path, path: str) -> None:
+    def __init__(self, directory: Path, path: str, root: Path) -> None:
         self.directory = directory
         self.path = path
+        self._root = root
         self._files: dict[str, GoFile] = {}
 
     @cached_property
     def names(self) -> list[str]:
         """Names of its files, in order."""
-        found = sorted(self.directory.glob("*.go")) if self.directory.is_dir() else []
-        return [path.name for path in found if not path.name.endswith("_test.go")]
+        found = sorted(self.directory.glob("*.go")) if is_inside(self.directory, self._root) else []
+        return [
+            path.name
+            for path in found
+            if not path.name.endswith("_test.go") and is_inside(path, self._root) and path.is_file()
+        ]
 
     def file(self, name: str) -> GoFile | None:
         if name not in self.names:
@@ -147,7 +158,7 @@ class Package:
 
     @cached_property
     def values(self) -> dict[str, tuple[Node, GoFile]]:
-        """What is written as the value of constants and variables, with their files."""
+        """The written values of constants and variables, with their files."""
         return {
             value.name: (value.node, file)
             for file in self.files()
@@ -169,14 +180,19 @@ class Package:
         }
 
 
+def is_inside(path: Path, root: Path) -> bool:
+    """Neither links nor `..` lead out of the tree."""
+    return path.resolve().is_relative_to(root.resolve())
+
+
 def _head(root: Path) -> str:
     git = root / ".git"
     if git.is_file():  # a worktree
-        git = Path(git.read_text("utf-8").partition("gitdir:")[2].strip())
+        git = root / git.read_text("utf-8", "replace").partition("gitdir:")[2].strip()
     head = git / "HEAD"
     if not head.is_file():
         return ""
-    reference = head.read_text("utf-8").strip()
+    reference = head.read_text("utf-8", "replace").strip()
     if not reference.startswith("ref: "):
         return reference
     name = reference.removeprefix("ref: ")
@@ -184,9 +200,9 @@ def _head(root: Path) -> str:
     folders = [git, git / common.read_text("utf-8").strip()] if common.is_file() else [git]
     for folder in folders:
         if (folder / name).is_file():
-            return (folder / name).read_text("utf-8").strip()
+            return (folder / name).read_text("utf-8", "replace").strip()
         packed = folder / "packed-refs"
-        for line in packed.read_text("utf-8").splitlines() if packed.is_file() else ():
+        for line in packed.read_text("utf-8", "replace").splitlines() if packed.is_file() else ():
             if line.endswith(" " + name):
                 return line.split()[0]
     return ""

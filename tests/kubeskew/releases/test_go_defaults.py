@@ -232,7 +232,7 @@ def test_defaults_by_path(path: str, default: Any, obj: dict[str, Any], filled: 
 def test_a_catalogue_keeps_defaults_by_path() -> None:
     """They come from the newest release into the definition, and from there into the schema."""
     release = {"Thing": {"fields": {"mode": {"t": "string"}}, "pd": {"mode": "On"}}}
-    assembly = Assembly({36: {"Thing": {"fields": {}}}, 37: release}, {})
+    assembly = Assembly({36: {"Thing": {"fields": {}}}, 37: release}, {}, {})
     definition = assembly.definition("Thing", [36, 37])
     document = {"kinds": {}, "specs": [{"t": "string"}], "definitions": {"Thing": definition}}
 

@@ -200,3 +200,11 @@ def test_pod_template(tmp_path: Path) -> None:
         "v1.ResourceList": "map[v1.ResourceName]resource.Quantity",
         "v1.ResourceName": "string",
     }
+
+
+def test_internal_types_that_are_made_of_themselves(tmp_path: Path) -> None:
+    """They are refused in one line."""
+    tree = write_tree(tmp_path, {"pkg/apis/core/types.go": "type A struct{ B }\ntype B struct{ A }\n"})
+
+    with pytest.raises(TreeError, match=r"are made of themselves in a circle; fix it and import again$"):
+        internal_types(tree)

@@ -8,6 +8,7 @@ from go_trees import API, META, write_tree
 
 from kubeskew.releases.tree.go_syntax import TreeError
 from kubeskew.releases.tree.go_types import types
+from kubeskew.releases.tree.source_tree import SourceTree
 
 TYPES = """
 import (
@@ -128,3 +129,46 @@ def test_a_package_that_is_not_imported(tmp_path: Path) -> None:
 
     with pytest.raises(TreeError, match=r"apps/v1/types\.go: v1 is not imported; fix it and import again"):
         types(tree)
+
+
+@pytest.mark.parametrize("link", ["outside.go", "folder"])
+def test_links_that_lead_out_of_the_tree(tmp_path: Path, link: str) -> None:
+    """Nothing outside of the tree is read, neither by a link nor by the path of an import."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "types.go").write_text("package v1\n\ntype Outside struct {\n}\n")
+    tree = write_tree(tmp_path / "tree", {f"{API}/apps/v1/types.go": "type Inside struct {\n}\n"})
+    folder = tree.directory("k8s.io/api/apps")
+    if link == "folder":
+        (folder / "v2").symlink_to(outside)
+    else:
+        (folder / "v1" / link).symlink_to(outside / "types.go")
+
+    assert sorted(types(tree)["types"]["apps/v1"]) == ["Inside"]
+    assert "apps/v2" not in types(tree)["types"]
+    assert tree.package("k8s.io/../../../../outside").names == []
+    assert tree.file("../outside/types.go") == ""
+
+
+def test_a_file_that_is_no_text(tmp_path: Path) -> None:
+    """It is refused in one line, as Go and as text."""
+    tree = write_tree(tmp_path, {f"{API}/apps/v1/types.go": ""})
+    (tree.directory("k8s.io/api/apps/v1") / "types.go").write_bytes(b"package v1\n// \xff\n")
+
+    for read in (types, lambda tree: tree.file(f"{API}/apps/v1/types.go")):
+        with pytest.raises(TreeError, match=r"types\.go: this is no UTF-8; fix it and import again$"):
+            read(tree)
+
+
+def test_a_commit(tmp_path: Path) -> None:
+    """It is the one that is checked out, also in a worktree; a head that names none is empty."""
+    tree, commit = write_tree(tmp_path / "tree", {}), "0123456789" * 4
+    git = tmp_path / "git"
+    (git / "refs" / "heads").mkdir(parents=True)
+    (git / "HEAD").write_text("ref: refs/heads/mine\n")
+    (tree.root / ".git").write_text("gitdir: ../git\n")
+    (git / "refs/heads/mine").write_text(f"{commit}\n")
+
+    assert tree.commit == commit
+    (git / "HEAD").write_text("root:x:0:0\n")
+    assert SourceTree(tree.root).commit == ""

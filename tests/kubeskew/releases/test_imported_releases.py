@@ -1,14 +1,12 @@
 """Releases that are imported from source trees: what they have, and what components make of it."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from imported import enhanced, import_into, pod
-from server_in_process import Caller, close_server, open_server
+from imported import enhanced, import_into
 from source_trees import Tree, tree
 
 from kubeskew.apimachinery.catalogue import catalogue_for
@@ -20,8 +18,6 @@ from kubeskew.releases.comparison import compare
 from kubeskew.releases.directory import ReleaseDirectory, ReleaseError
 from kubeskew.releases.tree.go_syntax import TreeError
 from kubeskew.releases.tree.source_tree import SourceTree
-
-PODS = "/api/v1/namespaces/default/pods"
 
 
 @pytest.fixture(scope="module", name="releases")
@@ -83,57 +79,6 @@ def test_gates() -> None:
         FeatureGates.parse(Version(37), "Fancy=true")
 
 
-@pytest.fixture(name="api")
-async def server(request: pytest.FixtureRequest) -> AsyncIterator[Caller]:
-    version = Version.parse("1.37+mine")
-    opened = await open_server(FeatureGates(version, getattr(request, "param", {})))
-    yield Caller(opened)
-    await close_server(opened)
-
-
-async def test_a_field_behind_a_gate_that_is_off(api: Caller) -> None:
-    """Without its gate, the new field is dropped."""
-    answer = await api.post(PODS, pod("a", fancy="blue"))
-
-    assert answer.status == 201, answer.body
-    assert "fancy" not in answer.body["spec"]
-
-
-@pytest.mark.parametrize("api", [{"Fancy": True}], indirect=True)
-async def test_a_field_behind_a_gate_that_is_on(api: Caller) -> None:
-    """With its gate, the new field is kept, and its declared rule is applied with upstream's text."""
-    kept, refused = (
-        await api.post(PODS, pod("a", fancy="blue")),
-        await api.post(PODS, pod("b", fancy="magenta")),
-    )
-
-    assert (kept.status, kept.body["spec"]["fancy"]) == (201, "blue")
-    assert refused.status == 422
-    assert [(cause["field"], cause["message"]) for cause in refused.body["details"]["causes"]] == [
-        ("spec.fancy", "Too long: may not be more than 5 characters")
-    ]
-
-
-async def test_a_new_kind(api: Caller) -> None:
-    """A kind that no release has is served, stored and printed."""
-    path = "/apis/scheduling.k8s.io/v1/widgets"
-    widget = {"apiVersion": "scheduling.k8s.io/v1", "kind": "Widget", "metadata": {"name": "w"}, "value": 7}
-    made = await api.post(path, widget)
-    table = await api.get(path, accept="application/json;as=Table;g=meta.k8s.io;v=v1")
-
-    assert (made.status, made.body["value"]) == (201, 7)
-    assert (await api.get(f"{path}/w")).body == made.body
-    assert [row["cells"][0] for row in table.body["rows"]] == ["w"]
-
-
-async def test_prose(api: Caller) -> None:
-    """OpenAPI documents carry the prose of the tree."""
-    document = (await api.get("/openapi/v3/api/v1")).body
-    spec = document["components"]["schemas"]["io.k8s.api.core.v1.PodSpec"]
-
-    assert spec["properties"]["fancy"]["description"] == "Fancy is the name of a colour."
-
-
 def test_a_release_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One line says which release is missing, where, and what to do."""
     monkeypatch.setenv(ENVIRONMENT, str(tmp_path))
@@ -142,8 +87,8 @@ def test_a_release_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyP
         Version.parse("1.37+mine")
 
     assert str(error.value) == (
-        f"release 1.37+mine is not imported in {tmp_path}, which has none: import it with `kubeskew release import`, "
-        f"or name the directory that has it in {ENVIRONMENT}"
+        f"release 1.37+mine is not imported in {tmp_path}, which has none: import it with "
+        f"`kubeskew release import`, or name the directory that has it in {ENVIRONMENT}"
     )
 
 
@@ -201,10 +146,10 @@ def test_a_directory_that_is_no_tree(tmp_path: Path) -> None:
     ("name", "message"),
     [
         ("9.99", "'9.99' is no name for a release"),
-        ("1.37+Mine", "'1.37\\+Mine' is no name for a release"),
-        ("1.36", "1.36 is a release that kubeskew has itself"),
-        ("1.29+kep4381", "1.29\\+kep4381 is a release that kubeskew has itself"),
-        ("1.37+mine", "release 1.37\\+mine is in .* already"),
+        ("1.37+Mine", r"'1\.37\+Mine' is no name for a release"),
+        ("1.36", r"1\.36 is a release that kubeskew has itself"),
+        ("1.29+kep4381", r"1\.29\+kep4381 is a release that kubeskew has itself"),
+        ("1.37+mine", r"release 1\.37\+mine is in .* already"),
     ],
 )
 def test_names_that_cannot_be_had(name: str, message: str, releases: Path, tmp_path: Path) -> None:
@@ -213,6 +158,7 @@ def test_names_that_cannot_be_had(name: str, message: str, releases: Path, tmp_p
         import_into(releases, tree(), tmp_path, name)
 
 
+MARKERS = ("k8s:maxLength=3", "listType=map", "k8s:maxItems=x", "featureGate=None", "default=1")
 ALTERABLE = ("core/v1", "apps/v1", "resource/v1", "batch/v1")
 
 
@@ -228,11 +174,7 @@ def changes(draw: st.DrawFn) -> list[tuple[str, str, str, str, Any]]:
         )
         field = draw(st.sampled_from(sorted(types[package][kind]["fields"])))
         change = draw(st.sampled_from(["remove", "add", "tag", "type"]))
-        value = draw(
-            st.sampled_from(
-                ["k8s:maxLength=3", "listType=map", "k8s:maxItems=x", "featureGate=None", "default=1"]
-            )
-        )
+        value = draw(st.sampled_from(MARKERS))
         found.append((package, kind, f"new{number}" if change == "add" else field, change, value))
     return found
 
@@ -243,7 +185,7 @@ _NUMBER = iter(range(1_000_000))
 @settings(max_examples=6)
 @given(drawn=changes())
 def test_any_change_of_a_tree(
-    drawn: list[tuple[str, str, str, str, Any]], tmp_path_factory: pytest.TempPathFactory
+    drawn: list[tuple[str, str, str, str, Any]], releases: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """A tree that is changed at random gives a release whose types can be built, or is refused in one line."""
     made = tree()
@@ -257,11 +199,13 @@ def test_any_change_of_a_tree(
             fact = fields[field]
             fields[field] = fact | ({"type": "[]string"} if change == "type" else {"markers": [value]})
     name = f"1.37+any{next(_NUMBER)}"
-    releases = ReleaseDirectory(Path(__import__("os").environ[ENVIRONMENT]))
+    refused = ""
     try:
-        import_into(releases.path, made, tmp_path_factory.mktemp("tree"), name)
+        import_into(releases, made, tmp_path_factory.mktemp("tree"), name)
     except (TreeError, ReleaseError) as error:
-        assert "\n" not in str(error)
+        refused = str(error)
+    if refused:
+        assert "\n" not in refused
         return
     version = Version.parse(name)
     catalogue = catalogue_for(version, FeatureGates(version))
@@ -269,4 +213,4 @@ def test_any_change_of_a_tree(
         for each in versions:
             for resource in catalogue.resources(group, each):
                 assert resource.kind
-    releases.remove(name)
+    ReleaseDirectory(releases).remove(name)

@@ -176,3 +176,12 @@ def test_defaults_that_cannot_be_read(tmp_path: Path, marker: str, problem: str)
     """They are refused in one line."""
     with pytest.raises(ValueError, match=problem):
         made(tmp_path, f'type A struct {{\n\t// +{marker}\n\tB string `json:"b"`\n}}\n')
+
+
+@pytest.mark.parametrize(
+    "source", ["type A = B\ntype B = A\ntype C struct {\n\tD A\n}\n", "type A struct {\n\t*A\n}\n"]
+)
+def test_types_that_are_made_of_themselves(tmp_path: Path, source: str) -> None:
+    """They are refused in one line."""
+    with pytest.raises(ValueError, match=r"^types are made of themselves in a circle$"):
+        made(tmp_path, source)
