@@ -118,16 +118,8 @@ def test_wrong_usage(arguments: list[str], message: str, tree: Path, tmp_path: P
 def test_an_empty_directory(tmp_path: Path):
     """The command exits with 2, and says why in at most three lines."""
     (tmp_path / "empty").mkdir()
-    command = [
-        sys.executable,
-        "-m",
-        "kubeskew",
-        "release",
-        "import",
-        str(tmp_path / "empty"),
-        "--name",
-        "9.99",
-    ]
+    arguments = ["release", "import", str(tmp_path / "empty"), "--name", "9.99"]
+    command = [sys.executable, "-m", "kubeskew", *arguments]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
 
     assert ended.returncode == 2
