@@ -32,6 +32,7 @@ from kubeskew.apiserver.openapi import facts
 from kubeskew.releases.catalogue.assembly import assembled, read_releases
 from kubeskew.releases.catalogue.defaults import with_defaults, without_defaults
 from kubeskew.releases.catalogue.resources import resource_row
+from kubeskew.releases.catalogue.validation_tags import TagError, unfollowed
 from kubeskew.releases.directory import ImportedRelease
 from kubeskew.releases.tree import (
     code_files,
@@ -49,6 +50,7 @@ from kubeskew.releases.tree import (
     roles,
     storage_versions,
 )
+from kubeskew.releases.tree.go_syntax import TreeError
 from kubeskew.releases.tree.source_tree import SourceTree
 
 Document = dict[str, Any]
@@ -120,7 +122,12 @@ def read_release(
 
 def catalogue_of(reading: Reading, minor: int, base: Version) -> Document:
     """The catalogue of the tree as that of one release, of that minor."""
-    definitions = read_releases({minor: reading.types}, {minor: reading.openapi})[minor]
+    try:
+        definitions = read_releases({minor: reading.types}, {minor: reading.openapi})[minor]
+    except TagError as error:
+        raise TreeError(f"a tag of declarative validation cannot be read: {error}") from None
+    except ValueError as error:
+        raise TreeError(f"the tree's types cannot be imported: {error}") from None
     definitions = with_defaults(definitions, _fields_of(base), reading.defaults)
     rows = [
         resource_row(fact, minor, minor, _gates_of_resources(reading.resource_gates))
@@ -220,6 +227,7 @@ def counts(files: Mapping[str, Any]) -> dict[str, int]:
     return {
         "types": len(catalogue["definitions"]),
         "fields": sum(len(entry.get("f", ())) for entry in catalogue["definitions"].values()),
+        "declared rules": sum(len(entry.get("v", ())) for entry in catalogue["definitions"].values()),
         "resources": len(catalogue["resources"]),
         "gates": len(files[gate_table.FILE]["gates"]),
         "clusterRoles": len((files[default_roles.FILE] or {}).get("clusterRoles", ())),
@@ -257,5 +265,12 @@ def reported(reading: Reading, catalogue: Document, base: Version) -> dict[str, 
         "new fields without the defaults that functions give them": without_defaults(
             _definitions(catalogue), _fields_of(base), reading.defaults
         ),
+        "fields with declared checks that are code": [
+            f"{package}.{name}.{field}"
+            for package, declarations in reading.types["types"].items()
+            for name, declared in declarations.items()
+            for field, content in declared.get("fields", {}).items()
+            if unfollowed(content.get("markers", ()))
+        ],
     }
     return {subject: names for subject, names in found.items() if names}

@@ -71,6 +71,16 @@ def test_other_markers(marker: str) -> None:
         ("k8s:eachVal=+k8s:maxLenght=5", "unknown tag 'k8s:maxLenght'"),
         ("k8s:eachVal=5", "k8s:eachVal: requires a validation tag as its value payload"),
         ("k8s:optional=+k8s:required", "k8s:optional: takes no validation tag"),
+        ("k8s:maxLength=x", "k8s:maxLength: failed to parse tag payload as int"),
+        ("k8s:maxItems", "k8s:maxItems: failed to parse tag payload as int"),
+        ("k8s:minItems=-1", "k8s:minItems: must be greater than or equal to zero"),
+        ("k8s:format=k8s-ip", "k8s:format: unknown value 'k8s-ip'"),
+        ("k8s:listType=bag", "k8s:listType: unknown value 'bag'"),
+        ("k8s:update", "k8s:update: unknown value ''"),
+        ("k8s:neq", "k8s:neq: missing required payload"),
+        ("k8s:subfield=+k8s:optional", "k8s:subfield: missing or wrong argument"),
+        ("k8s:item(x)=+k8s:immutable", "k8s:item: missing or wrong argument"),
+        ("k8s:ifEnabled(a: 1)=+k8s:optional", "k8s:ifEnabled: missing or wrong argument"),
     ],
 )
 def test_refused(marker: str, text: str) -> None:

@@ -28,6 +28,16 @@ from kubeskew.apiserver.registry.declarative.values import Reader, go_order, rea
 
 _BY_TYPE = frozenset({"type", "items", "keys"})
 _LEVELS = {"added": Level.ADDED, "alpha": Level.ALPHA, "beta": Level.BETA}
+# The kinds of values that a tag is for, if it is not for any.
+_FITTING: Mapping[str, tuple[Kind, ...]] = {
+    **dict.fromkeys(("enum", "format", "maxBytes", "maxLength", "minLength"), (Kind.STRING,)),
+    **dict.fromkeys(("maximum", "minimum", "monotonic"), (Kind.INTEGER,)),
+    **dict.fromkeys(("customUnique", "item", "listMapKey", "listType", "unique"), (Kind.LIST,)),
+    **dict.fromkeys(("maxItems", "minItems"), (Kind.LIST,)),
+    "eachKey": (Kind.MAP,),
+    "eachVal": (Kind.LIST, Kind.MAP),
+    "subfield": (Kind.OBJECT,),
+}
 _OPAQUE: Rule = ["opaqueType"]
 _KEY = Schema(Kind.STRING)
 
@@ -141,6 +151,8 @@ class Compiler:
         """The functions of single tags; others gather in the place, for `gathered`."""
         functions: list[Function] = []
         for name, *arguments in rules:
+            if place.schema.kind not in _FITTING.get(name, (place.schema.kind,)):
+                continue  # upstream's generator would refuse it
             if name in GATHERING:
                 GATHERING[name](place, arguments, level)
             elif name in _SIMPLE:
@@ -312,6 +324,11 @@ def _is_forbidden(place: Place, _: Sequence[Any], __: Settings) -> list[Function
     ]
 
 
+def _enum(_: Place, arguments: Sequence[Any], __: Settings) -> list[Function]:
+    """Values are known where the tag stands with a type."""
+    return [Function(validators.enum(*arguments))] if arguments else []
+
+
 def _min_length(_: Place, arguments: Sequence[Any], __: Settings) -> list[Function]:
     return [Function(validators.min_length(arguments[0]))] if arguments[0] > 0 else []
 
@@ -329,7 +346,7 @@ def _made(make: Callable[..., Check], *, stops: bool = False) -> Simple:
 
 
 _SIMPLE: Mapping[str, Simple] = {
-    "enum": _made(validators.enum),
+    "enum": _enum,
     "forbidden": _is_forbidden,
     "format": _made(validators.text_format),
     "immutable": _immutable,

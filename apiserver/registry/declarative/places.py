@@ -183,8 +183,10 @@ def gathered(place: Place) -> list[Function]:
         functions.append(_levelled(Function(check), place.list_level))
     functions += [_one_of(union, may_be_empty=False) for _, union in sorted(place.unions.items())]
     if place.updates:
-        constraints = [name for name in validators.UPDATES if name in place.updates]
-        pointer = place.pointer and place.schema.kind not in (Kind.LIST, Kind.MAP)
+        collection = place.schema.kind in (Kind.LIST, Kind.MAP)
+        known = validators.UPDATES if collection else validators.UPDATES_OF_VALUES
+        constraints = [name for name in known if name in place.updates]
+        pointer = place.pointer and not collection
         check = validators.update(constraints, place.is_set(), match, pointer=pointer)
         functions.append(_levelled(Function(check, stops=True), place.update_level))
     functions += [_one_of(union, may_be_empty=True) for _, union in sorted(place.choices.items())]

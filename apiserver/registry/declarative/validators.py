@@ -33,7 +33,8 @@ IsSet = Callable[[Any], bool]
 Match = Callable[[Any, Any], bool]
 
 IMMUTABLE = "field is immutable"
-UPDATES = ("NoSet", "NoUnset", "NoModify", "NoAddItem", "NoRemoveItem")  # in upstream's order
+UPDATES_OF_VALUES = ("NoSet", "NoUnset", "NoModify")  # in upstream's order
+UPDATES = (*UPDATES_OF_VALUES, "NoAddItem", "NoRemoveItem")  # those of lists and maps, too
 
 
 def _of_value(find: Callable[[str, Any], Iterator[FieldError]]) -> Check:
@@ -183,7 +184,7 @@ def _alone(path: str, items: Any, others: Any, match: Match | None) -> Iterator[
     """Places of the items that are not among the others."""
     if isinstance(items, dict):
         yield from (key(path, name) for name in sorted(items.keys() - others.keys()))
-    elif match is not None:
+    elif isinstance(items, list) and match is not None:
         for position, item in enumerate(items):
             if not any(match(item, other) for other in others):
                 yield index(path, position)
@@ -331,6 +332,8 @@ def discriminated_union(discriminator: str, members: Sequence[tuple[str, str, Is
     """A member is `(field, value of the discriminator, whether it is set)`."""
 
     def find(operation: Operation, path: str, new: Any, old: Any) -> Iterator[FieldError]:
+        if not isinstance(new, dict):
+            return
         value = str(new.get(discriminator) or "")
         if operation.update and old:
             unchanged = value == str(old.get(discriminator) or "")

@@ -38,6 +38,24 @@ TAGS = _NESTING | {
     "maximum", "minItems", "minLength", "minimum", "monotonic", "neq", "opaqueType", "optional", "required",
     "unionDiscriminator", "unionMember", "unique", "update", "zeroOrOneOfMember",
 }  # fmt: skip
+_COUNTS = frozenset({"maxBytes", "maxItems", "maxLength", "minItems", "minLength"})
+_NUMBERS = _COUNTS | {"maximum", "minimum"}
+# Tags whose value, or only argument, is one of these words; any word where there are none.
+_WORDS: dict[str, frozenset[str]] = {
+    "dependentForbidden": frozenset(),
+    "dependentRequired": frozenset(),
+    "format": frozenset(
+        {
+            "k8s-extended-resource-name", "k8s-label-key", "k8s-label-value", "k8s-long-name",
+            "k8s-long-name-caseless", "k8s-path-segment-name", "k8s-prefixed-label-key",
+            "k8s-resource-fully-qualified-name", "k8s-resource-pool-name", "k8s-short-name", "k8s-uuid",
+        }
+    ),
+    "listMapKey": frozenset(),
+    "listType": frozenset({"atomic", "map", "set"}),
+    "unique": frozenset({"map", "set"}),
+    "update": frozenset({"NoAddItem", "NoModify", "NoRemoveItem", "NoSet", "NoUnset"}),
+}  # fmt: skip
 # Their checks are functions of the tree, or of a test.
 UNFOLLOWED = frozenset({"customValidation", "validateError", "validateFalse", "validateTrue"})
 _LATE = frozenset({"alpha", "beta", "eachVal", "item"})  # these see what the others have gathered
@@ -194,13 +212,34 @@ def _rule(tag: Tag) -> Rule | None:
         inner = _rule(tag.inner)
         if inner is None:
             return None
-        return [*rule, *([] if name in _LEVELS else _argument(tag)), inner]
+        if name not in _LEVELS | {"eachKey", "eachVal"}:
+            rule += _argument(tag)
+            if len(rule) == 1 or (isinstance(rule[1], dict) != (name == "item") and name != "member"):
+                raise TagError(f"{tag.name}: missing or wrong argument")
+        return [*rule, inner]
     if tag.inner is not None:
         raise TagError(f"{tag.name}: takes no validation tag")
     rule += _argument(tag)
     if tag.value is not None:
         rule.append(tag.value)
+    _check_value(tag, rule)
     return rule
+
+
+def _check_value(tag: Tag, rule: Rule) -> None:
+    """Raises TagError for a value that upstream's generator would refuse."""
+    name, *values = rule
+    if name in _NUMBERS:
+        if len(values) != 1 or values[0].__class__ is not int:
+            raise TagError(f"{tag.name}: failed to parse tag payload as int")
+        if name in _COUNTS and values[0] < 0:
+            raise TagError(f"{tag.name}: must be greater than or equal to zero")
+    elif name in _WORDS:
+        known = _WORDS[name]
+        if len(values) != 1 or not isinstance(values[0], str) or (known and values[0] not in known):
+            raise TagError(f"{tag.name}: unknown value {', '.join(map(str, values))!r}")
+    elif name == "neq" and len(values) != 1:
+        raise TagError(f"{tag.name}: missing required payload")
 
 
 def _argument(tag: Tag) -> list[Any]:

@@ -48,6 +48,13 @@ class Literal:
         """Entries of a struct by the names of its fields."""
         return {text_of(key): value for key, value in self.entries if key is not None}
 
+    def text(self, name: str) -> str:
+        """The string that a field has. Raises TreeError if the literal lacks it."""
+        found = self.fields().get(name)
+        if found is None:
+            raise unreadable(self.scope.file, self.node, f"{name} is missing")
+        return self.scope.text(found)
+
     def elements(self) -> list[Node]:
         return [value for _, value in self.entries]
 

@@ -75,7 +75,8 @@ def _group_name(tree: SourceTree, file: GoFile) -> str:
     for function in file.functions():
         if function.name == "GroupName" and function.body is not None:
             for statement in nodes_of(function.body, "return_statement"):
-                return Scope(tree, file).text(statement.named_children[0])
+                for value in statement.named_children:
+                    return Scope(tree, file).text(value)
     return ""
 
 
@@ -163,8 +164,7 @@ def _served(condition: Node, place: _Place) -> tuple[str, str]:
             continue
         version = place.scope.value(owner)
         if isinstance(version, Literal):
-            fields = version.fields()
-            return version.scope.text(fields["Group"]), version.scope.text(fields["Version"])
+            return version.text("Group"), version.text("Version")
     return place.served
 
 

@@ -30,6 +30,8 @@ _RULE_FIELDS = {
     "URLs": "nonResourceURLs",
 }
 _SUBJECTS = {"Groups": "Group", "Users": "User"}
+# What is written where something else is expected gives one of these.
+_MISSHAPEN = (AttributeError, IndexError, KeyError, TypeError, ValueError)
 _BUILT = ("RuleOrDie", "BindingOrDie")
 
 Row = dict[str, Any]
@@ -72,6 +74,16 @@ def roles(tree: SourceTree) -> dict[str, list[Row]]:
     bindings = policy.call("clusterRoleBindings", _ALWAYS)
     policy.call("buildControllerRoles", _ALWAYS)
     policy.call("init", _ALWAYS)
+    try:
+        return _rows(policy, cluster_roles, bindings)
+    except _MISSHAPEN as error:
+        raise TreeError(
+            f"{tree.directory(_POLICY)}: its functions make no roles and bindings that can be read "
+            f"({type(error).__name__}: {error})"
+        ) from None
+
+
+def _rows(policy: "_Policy", cluster_roles: list[_Item], bindings: list[_Item]) -> dict[str, list[Row]]:
     return {
         "clusterRoles": [_role_row(item) for item in cluster_roles],
         "controllerRoles": [_controller_row(item) for item in policy.controller_roles],
@@ -100,7 +112,7 @@ class _Policy:
                 self._functions.setdefault(named, (function, file))
 
     def call(self, name: str, when: When) -> Any:
-        """What a function without parameters returns; the case of its first letter does not matter."""
+        """Follows a function without parameters; the case of its first letter does not matter."""
         function, file = self._function(name)
         return self._run(function.body, {}, when, file)
 
@@ -123,6 +135,14 @@ class _Policy:
         return None
 
     def _statement(self, node: Node, names: ChainMap[str, Any], when: When, file: GoFile) -> _Returned | None:
+        try:
+            return self._followed(node, names, when, file)
+        except TreeError:
+            raise
+        except _MISSHAPEN:
+            raise unreadable(file, node, "a policy with such a statement cannot be imported") from None
+
+    def _followed(self, node: Node, names: ChainMap[str, Any], when: When, file: GoFile) -> _Returned | None:
         match node.type:
             case "comment":
                 return None

@@ -158,7 +158,7 @@ class Package:
 
     @cached_property
     def values(self) -> dict[str, tuple[Node, GoFile]]:
-        """The values of constants and variables as they are written, with their files."""
+        """The written values of constants and variables, with their files."""
         return {
             value.name: (value.node, file)
             for file in self.files()

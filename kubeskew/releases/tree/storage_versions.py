@@ -109,8 +109,7 @@ def _version(tree: SourceTree, file: GoFile, node: Node) -> tuple[str, _Version]
     named, reference = scope.value(node), scope.reference(node)
     if not isinstance(named, Literal) or reference is None:
         raise unreadable(file, node, "this is no group version that can be read")
-    fields = named.fields()
-    group, version = (named.scope.text(fields[name]) for name in ("Group", "Version"))
+    group, version = named.text("Group"), named.text("Version")
     package = _registering(tree, reference.package)
     introduced = _lifecycle(package, "APILifecycleIntroduced")
     kinds = {kind: introduced.get(kind, 0) for file in package.files() for kind in registered_kinds(file)}

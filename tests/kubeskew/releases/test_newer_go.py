@@ -8,7 +8,7 @@ from kubeskew.releases.tree.go_syntax import GoFile, TreeError
 
 
 def test_new_takes_an_expression(tmp_path: Path) -> None:
-    """As of Go 1.26, in a file whose lines stay where they are."""
+    """Go allows it since 1.26; the lines of such a file stay where they are."""
     path = tmp_path / "defaults.go"
     path.write_text("package v1\n\nvar on = new(true)\n\nvar size = new(int64(1))\n\nvar old = new(Pod)\n")
 

@@ -194,7 +194,7 @@ EXPECTED: dict[str, Any] = {
 
 
 def test_roles_and_bindings(tmp_path: Path) -> None:
-    """What is added below a gate has it as its condition, its role's conditions apart."""
+    """Additions below a gate have it as their condition, those of their role apart."""
     assert roles(written_tree(tmp_path, FILES)) == EXPECTED
 
 

@@ -624,3 +624,53 @@ def test_types_without_rules() -> None:
     """Nothing is compiled for a type without rules."""
     assert not Compiler(Settings()).has_rules(Schema(Kind.OBJECT, "test.Bare", fields={"a": Field(STRING)}))
     assert Compiler(Settings()).has_rules(struct({"list": Field(listed(ITEM))}))
+
+
+def test_tags_that_do_not_fit() -> None:
+    """A tag for another type of value than its field's is passed over."""
+    tags = ["maxLength=1", "maxItems=1", "eachVal=+k8s:optional", "eachKey=+k8s:optional", "format=k8s-uuid"]
+    schema = struct({"a": field(NUMBER, *tags), "b": field(STRING, "maximum=1", "subfield(x)=+k8s:required")})
+
+    assert texts(schema, {"a": 12, "b": "xx"}) == []
+
+
+TAGS = [
+    "customUnique", "dependentForbidden(b)", "dependentRequired(b)", "discriminator", "enum", "forbidden",
+    "format=k8s-uuid", "immutable", "listMapKey=name", "listType=map", "listType=set", "maxBytes=1",
+    "maxItems=1", "maxLength=1", "maximum=1", "minItems=1", "minLength=1", "minimum=1", "monotonic", "neq=1",
+    "opaqueType", "optional", "required", "unionDiscriminator", "unionMember", "unique=map", "unique=set",
+    "update=NoAddItem", "update=NoModify", "update=NoRemoveItem", "update=NoSet", "update=NoUnset",
+    "zeroOrOneOfMember", 'member("x")=+k8s:required',
+]  # fmt: skip
+NESTING = ["", "eachVal=+k8s:", "eachKey=+k8s:", 'item(name: "x")=+k8s:', "subfield(name)=+k8s:",
+           "ifEnabled(G)=+k8s:", "alpha=+k8s:"]  # fmt: skip
+KINDS: list[tuple[Schema, list[Any]]] = [
+    (STRING, [None, "", "xx"]),
+    (NUMBER, [None, 0, 7]),
+    (FLAG, [None, True]),
+    (ITEM, [None, {}, {"name": "x", "note": "y"}]),
+    (listed(ITEM), [None, [], [{"name": "x"}, {"name": "x"}]]),
+    (listed(STRING), [None, [], ["x", "x"]]),
+    (mapped(STRING), [None, {}, {"k": "v"}]),
+    (mapped(ITEM), [None, {}, {"k": {"name": "x"}}]),
+    (Schema(Kind.QUANTITY), [None, "1", "1000m"]),
+    (Schema(Kind.INT_OR_STRING), [None, 1, "1%"]),
+    (Schema(Kind.ANY), [None, {"a": 1}]),
+    (Schema(Kind.STRING, format="date-time"), [None, "2026-01-01T00:00:00Z"]),
+]
+
+
+@pytest.mark.parametrize("nesting", NESTING)
+def test_any_tag_on_any_field(nesting: str) -> None:
+    """A tag on a field that it is not for, alone or in another tag, breaks no write."""
+    bare = field(STRING)
+    for tag in TAGS:
+        for kind, values in KINDS:
+            pointer = kind.kind is Kind.OBJECT
+            check = Compiler(NEWEST).struct(
+                struct({"a": field(kind, nesting + tag, pointer=pointer), "b": bare})
+            )
+            for new in values:
+                check(Operation(False), "", {"a": new}, None)
+                check(Operation(True), "", {"a": new}, {"a": values[-1]})
+                check(Operation(True), "", {"a": new}, {"a": None})

@@ -24,7 +24,7 @@ from kubeskew.apiserver.routes import discovery
 from kubeskew.releases.catalogue.inputs import Inputs
 from kubeskew.releases.catalogue.resources import package
 
-FACTS = Path(__file__).parents[3] / "hack" / "catalogue" / "facts"
+FACTS = Path(__file__).parents[1] / "hack" / "catalogue" / "facts"
 _PACKAGES = {
     "metav1": "k8s.io/apimachinery/pkg/apis/meta/v1",
     "resource": "k8s.io/apimachinery/pkg/api/resource",

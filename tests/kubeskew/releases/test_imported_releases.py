@@ -1,0 +1,216 @@
+"""Releases that are imported from source trees: what they have, and what components make of it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from imported import enhanced, import_into
+from source_trees import Tree, tree
+
+from kubeskew.apimachinery.catalogue import catalogue_for
+from kubeskew.apimachinery.gates import FeatureGates, GateError
+from kubeskew.apimachinery.imported_releases import ENVIRONMENT
+from kubeskew.apimachinery.versions import Version, VersionError, supported
+from kubeskew.apiserver.features import Features
+from kubeskew.releases.comparison import compare
+from kubeskew.releases.directory import ReleaseDirectory, ReleaseError
+from kubeskew.releases.tree.go_syntax import TreeError
+from kubeskew.releases.tree.source_tree import SourceTree
+
+
+@pytest.fixture(scope="module", name="releases")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Has 1.37+same, of a tree that is what is shipped, and 1.37+mine, of an enhancement's branch."""
+    releases = tmp_path_factory.mktemp("releases")
+    import_into(releases, tree(), tmp_path_factory.mktemp("same"), "1.37+same")
+    import_into(releases, enhanced(), tmp_path_factory.mktemp("mine"), "1.37+mine")
+    return releases
+
+
+@pytest.fixture(autouse=True)
+def chosen(releases: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ENVIRONMENT, str(releases))
+
+
+def test_a_tree_without_changes() -> None:
+    """A tree of a shipped minor gives the shipped release."""
+    assert compare(Version(37), Version.parse("1.37+same")) == []
+
+
+def test_what_a_branch_changes() -> None:
+    """The comparison of two releases has what the branch changed, and nothing else."""
+    found = compare(Version.parse("1.37+same"), Version.parse("1.37+mine"))
+    named = {(each.subject, each.name, each.change) for each in found}
+
+    assert {name for name in named if "Widget" not in name[1]} == {
+        ("fields", "core.v1.PodSpec.fancy", "added"),
+        ("rules", "core.v1.PodSpec.fancy", "added"),
+        ("resources", "widgets.v1.scheduling.k8s.io", "added"),
+        ("gates", "Fancy", "added"),
+    }
+    assert ("types", "scheduling.v1.Widget", "added") in named
+    assert ("storage versions", "scheduling.k8s.io/Widget", "added") in named
+
+
+def test_order_and_skew(releases: Path, tmp_path: Path) -> None:
+    """An imported release comes after its minor, and behaves as its base; a new minor comes after all."""
+    made = tree()
+    import_into(releases, made, tmp_path, "1.38")
+    mine, following = Version.parse("1.37+mine"), Version.parse("v1.38.0")
+
+    assert Version(37) < mine < following
+    assert (mine.minor, mine.base, mine.git_version) == (37, Version(37), f"v1.37.{Version(37).level}+mine")
+    assert (following.minor, following.base, following.git_version) == (38, Version(37), "v1.38.0")
+    assert [str(version) for version in supported()][-4:] == ["1.37", "1.37+mine", "1.37+same", "1.38"]
+    assert Features.of(FeatureGates(following)).documents == Features.of(FeatureGates(Version(37))).documents
+
+
+def test_gates() -> None:
+    """A gate of the tree can be set; gates that no component of the tree registers are refused."""
+    mine = Version.parse("1.37+mine")
+
+    assert FeatureGates.parse(mine, "Fancy=true").enabled("Fancy")
+    assert not FeatureGates(mine).enabled("Fancy")
+    with pytest.raises(GateError, match="unrecognized feature gate: Fancier"):
+        FeatureGates.parse(mine, "Fancier=true")
+    with pytest.raises(GateError, match="unrecognized feature gate: Fancy"):
+        FeatureGates.parse(Version(37), "Fancy=true")
+
+
+def test_a_release_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line says which release is missing, where, and what to do."""
+    monkeypatch.setenv(ENVIRONMENT, str(tmp_path))
+
+    with pytest.raises(VersionError) as error:
+        Version.parse("1.37+mine")
+
+    assert str(error.value) == (
+        f"release 1.37+mine is not imported in {tmp_path}, which has none: import it with "
+        f"`kubeskew release import`, or name the directory that has it in {ENVIRONMENT}"
+    )
+
+
+def test_export_and_import(releases: Path, tmp_path: Path) -> None:
+    """What is exported from one directory is the same release in another."""
+    ReleaseDirectory(releases).export("1.37+mine", tmp_path / "mine.tar.gz")
+    other = ReleaseDirectory(tmp_path / "other")
+    added = other.add(tmp_path / "mine.tar.gz")
+    files = {path.name: path.read_bytes() for path in (releases / "1.37+mine").iterdir()}
+
+    assert added == ReleaseDirectory(releases).release("1.37+mine")
+    assert {path.name: path.read_bytes() for path in (tmp_path / "other" / "1.37+mine").iterdir()} == files
+
+
+def _cut(made: Tree) -> None:
+    made.files["staging/src/k8s.io/api/core/v1/types.go"] = "package v1\n\ntype Pod struct {\n"
+
+
+def _without_document(made: Tree) -> None:
+    made.files["api/discovery/aggregated_v2.json"] = "{"
+
+
+def _old(made: Tree) -> None:
+    made.minor = 30
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (_cut, r"core/v1/types\.go:\d+: this is no Go; fix it and import again"),
+        (_without_document, r"aggregated_v2\.json: this is no JSON"),
+        (_old, r"is Kubernetes 1\.30: trees of 1\.31 and later can be imported"),
+    ],
+    ids=["broken Go", "broken document", "too old"],
+)
+def test_trees_that_cannot_be_imported(change: Any, message: str, tmp_path: Path) -> None:
+    """One line says what is wrong with a tree, and nothing half imported is left."""
+    made = tree()
+    change(made)
+
+    with pytest.raises(TreeError, match=message) as error:
+        import_into(tmp_path / "releases", made, tmp_path / "tree", "1.37+broken")
+
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "releases").exists()
+
+
+def test_a_directory_that_is_no_tree(tmp_path: Path) -> None:
+    """An empty directory is refused in one line that says what to name."""
+    with pytest.raises(TreeError, match="is no Kubernetes source tree: .* name the root of a clone"):
+        SourceTree(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("9.99", "'9.99' is no name for a release"),
+        ("1.37+Mine", r"'1\.37\+Mine' is no name for a release"),
+        ("1.36", r"1\.36 is a release that kubeskew has itself"),
+        ("1.29+kep4381", r"1\.29\+kep4381 is a release that kubeskew has itself"),
+        ("1.37+mine", r"release 1\.37\+mine is in .* already"),
+    ],
+)
+def test_names_that_cannot_be_had(name: str, message: str, releases: Path, tmp_path: Path) -> None:
+    """A name that is taken or of another form is refused."""
+    with pytest.raises(ReleaseError, match=message):
+        import_into(releases, tree(), tmp_path, name)
+
+
+MARKERS = ("k8s:maxLength=3", "listType=map", "k8s:maxItems=x", "featureGate=None", "default=1")
+ALTERABLE = ("core/v1", "apps/v1", "resource/v1", "batch/v1")
+
+
+@st.composite
+def changes(draw: st.DrawFn) -> list[tuple[str, str, str, str, Any]]:
+    """Fields to remove, add or tag, by package and type."""
+    types = tree().types
+    found = []
+    for number in range(draw(st.integers(1, 4))):
+        package = draw(st.sampled_from(ALTERABLE))
+        kind = draw(
+            st.sampled_from(sorted(name for name, fact in types[package].items() if fact.get("fields")))
+        )
+        field = draw(st.sampled_from(sorted(types[package][kind]["fields"])))
+        change = draw(st.sampled_from(["remove", "add", "tag", "type"]))
+        value = draw(st.sampled_from(MARKERS))
+        found.append((package, kind, f"new{number}" if change == "add" else field, change, value))
+    return found
+
+
+_NUMBER = iter(range(1_000_000))
+
+
+@settings(max_examples=6)
+@given(drawn=changes())
+def test_any_change_of_a_tree(
+    drawn: list[tuple[str, str, str, str, Any]], releases: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A tree that is changed at random gives a release whose types can be built, or is refused in one line."""
+    made = tree()
+    for package, kind, field, change, value in drawn:
+        fields = made.types[package][kind]["fields"]
+        if change == "remove":
+            fields.pop(field, None)
+        elif change == "add":
+            fields[field] = {"type": "*int32", "omitempty": True, "markers": [value]}
+        elif field in fields:
+            fact = fields[field]
+            fields[field] = fact | ({"type": "[]string"} if change == "type" else {"markers": [value]})
+    name = f"1.37+any{next(_NUMBER)}"
+    refused = ""
+    try:
+        import_into(releases, made, tmp_path_factory.mktemp("tree"), name)
+    except (TreeError, ReleaseError) as error:
+        refused = str(error)
+    if refused:
+        assert "\n" not in refused
+        return
+    version = Version.parse(name)
+    catalogue = catalogue_for(version, FeatureGates(version))
+    for group, versions in catalogue.groups():
+        for each in versions:
+            for resource in catalogue.resources(group, each):
+                assert resource.kind
+    ReleaseDirectory(releases).remove(name)
