@@ -14,7 +14,7 @@ def test_wrong_tags() -> None:
     field = {"type": "string", "markers": ["k8s:maxLength=three"]}
     types = {"types": {"apps/v1": {"Thing": {"fields": {"mine": field}}}}}
     openapi: dict[str, Any] = {"definitions": {}}
-    reading = Reading(types, openapi, {}, [], {}, {}, {}, {})
+    reading = Reading(types, openapi, {}, [], {}, {}, {}, {}, {"defaults": {}, "unread": []})
 
     with pytest.raises(TreeError) as caught:
         catalogue_of(reading, 37, Version(37))

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from source_trees import Tree, tree
 
+from kubeskew.apimachinery import versions
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.authorization import default_roles
@@ -55,7 +56,7 @@ def test_roles(whole: tuple[Tree, SourceTree], monkeypatch: pytest.MonkeyPatch) 
     """An imported release has the roles and bindings of its tree, and kubeskew's own ones."""
     facts, read = whole
     rows = roles(read)
-    monkeypatch.setattr(default_roles, "document", lambda name, file: rows)
+    monkeypatch.setattr(versions, "document", lambda name, file: rows)
     version = Version(facts.minor, name="mine", imported_from=Version(facts.minor))
     gates_of_base = FeatureGates(Version(facts.minor))
     monkeypatch.setattr(gates_of_base, "_version", version)
