@@ -29,6 +29,7 @@ def test_there_and_back(tmp_path: Path):
     """A new field is dropped without its gate, kept while an object has it, and lost on the way down."""
     arguments = [str(SCENARIO), "--simulate", "--jobs", "1", "--report", str(tmp_path / "report")]
     result = CliRunner().invoke(matrix, arguments, standalone_mode=False)
+    assert result.exception is None, result.exception
     cells = json.loads((tmp_path / "report" / "report.json").read_text())["cells"]
 
     assert [(cell["name"], cell["result"]) for cell in cells] == [
