@@ -52,6 +52,46 @@ async def test_recorded_answers() -> None:
     assert different == []
 
 
+NEW_KINDS = {"CompositePodGroup": True, "EvictionRequestAPI": True, "GenericWorkload": True}
+SCHEDULING = "/apis/scheduling.k8s.io/v1beta1/namespaces/default"
+LIFECYCLE = "/apis/lifecycle.k8s.io/v1alpha1/namespaces/default"
+
+
+async def test_kinds_of_1_37() -> None:
+    """Kinds that came with 1.37 are validated as declared, each error once, also types that contain
+    themselves."""
+    server = await open_server(37, gates=NEW_KINDS, runtime_config={"api/all": True})
+    ask = Caller(server)
+
+    def named(spec: Any) -> Any:
+        return {"metadata": {"name": "a"}, "spec": spec}
+
+    template = {"name": "t", "schedulingPolicy": {"gang": {"minCount": 2}}}
+    nested = {"name": "c", "schedulingPolicy": {"basic": {}}, "podGroupTemplates": [template]}
+    spec = {"compositePodGroupTemplates": [{**nested, "compositePodGroupTemplates": [nested]}]}
+    assert causes(await ask.post(f"{SCHEDULING}/workloads", named(spec))) == [201]
+    nested["name"] = "C"
+    assert [cause[0] for cause in causes(await ask.post(f"{SCHEDULING}/workloads", named(spec)))[2]] == [
+        "spec.compositePodGroupTemplates[0].compositePodGroupTemplates[0].name"
+    ]
+    change = {"spec": {"compositePodGroupTemplates": [{**nested, "name": "d"}]}}
+    answer = await ask.patch(f"{SCHEDULING}/workloads/a", change)
+    assert [cause[::2] for cause in causes(answer)[2]] == [
+        ["spec.compositePodGroupTemplates[0]", "Forbidden: item may not be added"],
+        ["spec.compositePodGroupTemplates", "Forbidden: item may not be removed"],
+    ]
+    assert causes(await ask.post(f"{LIFECYCLE}/evictionrequests", named({"requester": "x"})))[2] == [
+        ["spec.target", "FieldValueInvalid", 'Invalid value: "": must specify one of: `pod`'],
+        [
+            "spec.requester",
+            "FieldValueInvalid",
+            "Invalid value: \"x\": must include a prefix (e.g. 'example.com/key')",
+        ],
+        ["spec.intent", "FieldValueRequired", "Required value"],
+    ]
+    await close_server(server)
+
+
 def errors_at(minor: int, by_hand: list[FieldError], claim: Any, **gates: bool) -> list[str]:
     """The errors of a new ResourceClaim of that minor."""
     found = FeatureGates(Version(minor), gates)
