@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 from kubeskew.apimachinery.known_names import did_you_mean
+from kubeskew.apimachinery.versions import Version, supported
 from kubeskew.conformance import chainsaw, grammar
 from kubeskew.conformance.bindings import check_expression, expressions_in, names_of
 from kubeskew.conformance.chainsaw import bound_below, expression, json_path, named_files, parse_key
@@ -102,12 +103,12 @@ def is_of_bindings(resource: Any) -> bool:
 
 
 @cache
-def _kinds() -> Mapping[str, Mapping[str, frozenset[str]]]:
+def _kinds(_releases: tuple[Version, ...]) -> Mapping[str, Mapping[str, frozenset[str]]]:
     """Kinds of all releases by group and version; other groups are custom ones."""
     from kubeskew.apimachinery.catalogue import data
 
     kinds: dict[str, dict[str, frozenset[str]]] = {}
-    for row in data.load()["resources"]:
+    for row in data.resource_rows():
         versions = kinds.setdefault(row["g"], {})
         versions[row["v"]] = versions.get(row["v"], frozenset()) | {row["k"]}
     return kinds
@@ -120,7 +121,7 @@ def _check_kind(api_version: Any, kind: Any, where: str) -> None:
     if expression(api_version) is not None or expression(kind) is not None:
         return
     group, _, version = api_version.rpartition("/")
-    versions = _kinds().get(group)
+    versions = _kinds(supported()).get(group)
     if versions is None:
         return
     if version not in versions:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from kubeskew.apimachinery.versions import PREVIEWS, Version
+from kubeskew.apimachinery.versions import PREVIEWS, Version, supported
 
 _DATA = Path(__file__).parents[1] / "data"
 FILE = "catalogue.json"
@@ -89,9 +89,11 @@ def store_of(resource: str) -> str:
 
 
 def resource_rows() -> list[_Document]:
-    """One row per resource of any release; those that only previews have come last."""
+    """One row per resource of any release; those of previews and of imported releases come last."""
     of_previews = [row for version in PREVIEWS for row in _preview(version)["resources"]]
-    return [*load()["resources"], *of_previews]
+    imported = (version for version in supported() if version.imported_from is not None)
+    of_imported = [row for version in imported for row in release(version).document["resources"]]
+    return [*load()["resources"], *of_previews, *of_imported]
 
 
 @cache

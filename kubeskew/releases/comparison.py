@@ -84,7 +84,10 @@ def _types(catalogue: Mapping[str, Any], minor: int) -> Iterator[tuple[str, Any]
             yield name.removeprefix(_API), {"values": sorted(values)}
         else:
             kind = entry.get("mt", "granular")
-            yield name.removeprefix(_API), {"mapType": kind if isinstance(kind, str) else data.at(kind, minor)}
+            yield (
+                name.removeprefix(_API),
+                {"mapType": kind if isinstance(kind, str) else data.at(kind, minor)},
+            )
 
 
 def _fields(catalogue: Mapping[str, Any], minor: int) -> Iterator[tuple[str, Any]]:

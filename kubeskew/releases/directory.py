@@ -111,7 +111,6 @@ class ReleaseDirectory:
 
     def write(self, release: ImportedRelease, files: Mapping[str, Any]) -> None:
         """Writes a release in one step. Raises ReleaseError if the name is taken."""
-        check_name(release.name)
         self.check_free(release.name)
         contents = {name: orjson.dumps(content) for name, content in sorted(files.items())}
         contents[SUMMARY] = orjson.dumps(release.document(), option=orjson.OPT_INDENT_2)
@@ -146,7 +145,6 @@ class ReleaseDirectory:
             ) from error
         if not whole:
             raise ReleaseError(f"{file} is of another format: export it again with this version of kubeskew")
-        check_name(release.name)
         Version.parse(release.base)
         self.check_free(release.name)
         self._place(release.name, contents)
@@ -165,7 +163,8 @@ class ReleaseDirectory:
             return None
 
     def check_free(self, name: str) -> None:
-        """Raises ReleaseError if the name is taken."""
+        """Raises ReleaseError if the name is taken, or none that a release can have."""
+        check_name(name)
         if (self.path / name).exists():
             raise ReleaseError(
                 f"release {name} is in {self.path} already: choose another name, or remove it first with "

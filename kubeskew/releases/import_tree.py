@@ -30,7 +30,7 @@ from kubeskew.apiserver.authorization import default_roles
 from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.openapi import facts
 from kubeskew.releases.catalogue.assembly import assembled, read_releases
-from kubeskew.releases.catalogue.defaults import with_defaults
+from kubeskew.releases.catalogue.defaults import with_defaults, without_defaults
 from kubeskew.releases.catalogue.resources import resource_row
 from kubeskew.releases.catalogue.validation_tags import TagError, unfollowed
 from kubeskew.releases.directory import ImportedRelease
@@ -128,7 +128,7 @@ def catalogue_of(reading: Reading, minor: int, base: Version) -> Document:
         raise TreeError(f"a tag of declarative validation cannot be read: {error}") from None
     except ValueError as error:
         raise TreeError(f"the tree's types cannot be imported: {error}") from None
-    definitions, _ = with_defaults(definitions, _fields_of(base), reading.defaults["defaults"])
+    definitions = with_defaults(definitions, _fields_of(base), reading.defaults)
     rows = [
         resource_row(fact, minor, minor, _gates_of_resources(reading.resource_gates))
         for fact in reading.discovery["resources"]
@@ -158,6 +158,20 @@ def _fields_of(base: Version) -> dict[str, Document]:
         }
         for name, entry in catalogue["definitions"].items()
         if data.within(entry["in"], minor)
+    }
+
+
+def _definitions(catalogue: Document) -> dict[str, Document]:
+    """The definitions of a catalogue of one release, with the specs of their fields."""
+    specs = catalogue["specs"]
+    return {
+        name: {
+            "fields": {
+                field: specs[history if isinstance(history, int) else history[0][2]]
+                for field, history in entry.get("f", {}).items()
+            }
+        }
+        for name, entry in catalogue["definitions"].items()
     }
 
 
@@ -248,7 +262,9 @@ def reported(reading: Reading, catalogue: Document, base: Version) -> dict[str, 
         ),
         "gates that fields name and no component registers": sorted(named - reading.gates["gates"].keys()),
         "gates that are not everywhere the same": [f"{name} ({text})" for name, text in variations.items()],
-        "defaulting functions that are not read": reading.defaults["unread"],
+        "new fields without the defaults that functions give them": without_defaults(
+            _definitions(catalogue), _fields_of(base), reading.defaults
+        ),
         "fields with declared checks that are code": [
             f"{package}.{name}.{field}"
             for package, declarations in reading.types["types"].items()

@@ -18,7 +18,6 @@ from kubeskew.releases.directory import (
     ReleaseError,
     base_of,
     check_base,
-    check_name,
 )
 
 _SHOWN = 12  # characters of a commit in a table
@@ -93,7 +92,6 @@ def _from_tree(
 
     if name is None:
         raise UserError("name the release with --name, such as --name 1.37+mine")
-    check_name(name)
     releases.check_free(name)
     tree = SourceTree(source)
     chosen = base or base_of(tree.minor)

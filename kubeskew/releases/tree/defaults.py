@@ -1,11 +1,12 @@
 """Defaults that functions of a tree set (`SetDefaults_…` in pkg/apis), if they are of known shapes.
 
     {"defaults": {definition: {"spec.ports[].protocol": {"d": "TCP"}, "spec.surge": {"d": 1, "g": [gate]}}},
-     "unread": ["pkg/apis/core/v1/defaults.go:143: SetDefaults_Pod", …]}
+     "unread": [["pkg/apis/core/v1/defaults.go:143: SetDefaults_Pod", definition, ["spec.os", …]], …]}
 
 A known shape sets a field that is unset (nil, "", 0 or of no length) to a constant or to an empty struct, in
 the struct itself, in one that is set, in each item of a list, or where one feature gate is on. A function
-that does something else, too, is `unread`; what is known of it counts unless the rest sets the same field.
+that does something else, too, is `unread`, with the fields that the rest may set; what is known of it counts
+unless the rest sets the same field.
 """
 
 from collections.abc import Iterator, Mapping
@@ -35,6 +36,7 @@ _PREFIX = "SetDefaults_"
 _GATES = "utilfeature.DefaultFeatureGate.Enabled"
 _EMPTY = ("nil", '""', "0", "``")
 _ITEM = "[]"
+_LONGER = ("selector_expression", "index_expression")  # what they begin with is no place of its own
 
 
 def defaults(tree: SourceTree) -> Document:
@@ -48,14 +50,15 @@ def defaults(tree: SourceTree) -> Document:
                 if not function.name.startswith(_PREFIX) or function.receiver:
                     continue
                 try:
-                    name, known, whole = reader.read(function, file)
+                    name, known, rest = reader.read(function, file)
                 except RecursionError:
                     raise TreeError(f"{file.path}: types of {function.name} {CIRCLE}") from None
                 if known:
                     found[name] = found.get(name, {}) | known
-                if not whole:
+                if rest is not None:
                     path = file.path.relative_to(tree.root).as_posix()
-                    unread.append(f"{path}:{function.node.start_point.row + 1}: {function.name}")
+                    line = function.node.start_point.row + 1
+                    unread.append([f"{path}:{line}: {function.name}", name, rest])
     return {"defaults": dict(sorted(found.items())), "unread": unread}
 
 
@@ -96,11 +99,14 @@ class _Reader:
         self._constants = Constants(tree)
         self._types: dict[str, Mapping[str, TypeDeclaration]] = {}
 
-    def read(self, function: Function, file: GoFile) -> tuple[str, Document, bool]:
-        """The definition, its known defaults by path, and whether nothing else is done."""
+    def read(self, function: Function, file: GoFile) -> tuple[str, Document, list[str] | None]:
+        """The definition, its known defaults by path, and the fields that something else may set.
+
+        The last is None if the function does nothing else.
+        """
         parameters = function.parameters()
         if len(parameters) != 1 or function.body is None:
-            return "", {}, False
+            return "", {}, []
         name, kind = parameters[0]
         package, _, type_name = self._declared(kind.removeprefix("*"), file)
         run = _Run(file, {name: _Place(())})
@@ -108,14 +114,16 @@ class _Reader:
         definition = definition_name(package, type_name)
         known: Document = {}
         for path, default in run.filled.items():
-            if path in run.touched:
+            if any(path[: len(touched)] == touched for touched in run.touched):
                 continue
             written = self._json_path(package, type_name, path)
             if written:
                 known[written] = default
             else:
                 run.whole = False
-        return definition, known if definition else {}, run.whole
+        touched = (self._json_path(package, type_name, path) for path in sorted(run.touched))
+        rest = None if run.whole else [path for path in touched if path]
+        return definition, known if definition else {}, rest
 
     # --- statements ------------------------------------------------------------------------------------
 
@@ -204,6 +212,8 @@ class _Reader:
         """Places that a statement of no known shape names may be set by it."""
         for assignment in nodes_of(node, "assignment_statement", "call_expression"):
             for target in nodes_of(assignment, "selector_expression", "identifier"):
+                if target.parent is not None and target.parent.type in _LONGER:
+                    continue
                 place = self._value(target, run)
                 if isinstance(place, _Place) and place.path:
                     run.touched.add(place.path)

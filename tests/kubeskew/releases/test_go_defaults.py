@@ -10,7 +10,7 @@ from kubeskew.apimachinery.catalogue.types import Types
 from kubeskew.apimachinery.schema import Field, Kind, Schema
 from kubeskew.apiserver.registry.defaulting import schema_defaults
 from kubeskew.releases.catalogue.assembly import Assembly
-from kubeskew.releases.catalogue.defaults import with_defaults
+from kubeskew.releases.catalogue.defaults import with_defaults, without_defaults
 from kubeskew.releases.tree.defaults import defaults
 
 TYPES = """
@@ -70,7 +70,7 @@ PERM = """if obj.Spec.Strategy.Perm == nil {
 PORT = 'if p.Protocol == "" { p.Protocol = "TCP" }'
 
 
-def read(root: Path, body: str, kind: str = "Thing") -> tuple[dict[str, Any], list[str]]:
+def read(root: Path, body: str, kind: str = "Thing") -> tuple[dict[str, Any], list[Any]]:
     source = HEAD.replace("Thing(obj *appsv1.Thing) {\n", f"{kind}(obj *appsv1.{kind}) {{\n") + body + "\n}\n"
     files = {f"{API}/apps/v1/types.go": TYPES, "pkg/apis/apps/v1/defaults.go": source}
     found = defaults(write_tree(root, files))
@@ -143,7 +143,10 @@ def test_other_shapes(tmp_path: Path, body: str) -> None:
     """A function that does something else is named, with its file and line, and has no defaults from it."""
     line = HEAD.count("\n") + 2
 
-    assert read(tmp_path, body) == ({}, [f"pkg/apis/apps/v1/defaults.go:{line}: SetDefaults_Thing"])
+    defaults, unread = read(tmp_path, body)
+
+    place = f"pkg/apis/apps/v1/defaults.go:{line}: SetDefaults_Thing"
+    assert (defaults, [row[:2] for row in unread]) == ({}, [[place, "io.k8s.api.apps.v1.Thing"]])
 
 
 def test_what_the_rest_sets(tmp_path: Path) -> None:
@@ -152,7 +155,7 @@ def test_what_the_rest_sets(tmp_path: Path) -> None:
 
     found, unread = read(tmp_path, f"{known}\nif obj.Spec.Count != nil {{ obj.Spec.Size = 9 }}")
 
-    assert (found, len(unread)) == ({"spec.mode": {"d": "On"}}, 1)
+    assert (found, [row[2] for row in unread]) == ({"spec.mode": {"d": "On"}}, [["spec.size"]])
 
 
 def definitions() -> dict[str, Any]:
@@ -174,12 +177,14 @@ def test_new_fields_get_defaults() -> None:
         "Port": {"protocol": {"d": "UDP", "g": ["Fancy"]}},
     }  # fmt: skip
 
-    found, left = with_defaults(definitions(), base, read)
+    read = {"defaults": read, "unread": [["d.go:1: F", "Thing", ["spec.old", "spec.ports", "spec.none"]]]}
+
+    found = with_defaults(definitions(), base, read)
 
     assert {name: made["pd"] for name, made in found.items() if "pd" in made} == {
         "Thing": {"spec.ports[].protocol": "TCP", "mode": "On"}
     }
-    assert left == ["Port: protocol"]
+    assert without_defaults(definitions(), base, read) == ["Port: protocol", "d.go:1: F: spec.ports"]
 
 
 def _struct(**fields: Field) -> Schema:

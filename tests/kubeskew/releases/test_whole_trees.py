@@ -55,7 +55,7 @@ def test_roles(whole: tuple[Tree, SourceTree], monkeypatch: pytest.MonkeyPatch) 
     """An imported release has the roles and bindings of its tree, and kubeskew's own ones."""
     facts, read = whole
     rows = roles(read)
-    monkeypatch.setattr(default_roles, "document", lambda name, file: rows)
+    monkeypatch.setattr(Version, "document", lambda self, file: rows)
     version = Version(facts.minor, name="mine", imported_from=Version(facts.minor))
     gates_of_base = FeatureGates(Version(facts.minor))
     monkeypatch.setattr(gates_of_base, "_version", version)
