@@ -153,12 +153,17 @@ def parse_overrides(text: str) -> dict[str, bool]:
     return overrides
 
 
+def _turned_on(version: Version, name: str, bugs: KnownBugs) -> bool:
+    """True if the gate is on for a known bug. The source of an imported release says itself what is on."""
+    return version.imported_from is None and name in _ON_WITH and bugs.present(_ON_WITH[name])
+
+
 @lru_cache(maxsize=1024)
 def _enabled(version: Version, items: tuple[tuple[str, bool], ...], bugs: KnownBugs) -> Mapping[str, bool]:
     """`items` are the gates set by hand; single ones go before AllAlpha and AllBeta."""
     overrides = dict(items)
     enabled = {name: spec.default for name, spec in _specs(version).items()}
-    enabled.update({name: True for name, bug in _ON_WITH.items() if bugs.present(bug)})
+    enabled.update({name: True for name in _ON_WITH if _turned_on(version, name, bugs)})
     for special, stage in _SPECIAL.items():
         if special in overrides:
             enabled.update(dict.fromkeys(_of_stage(version, stage), overrides[special]))
@@ -219,8 +224,7 @@ class FeatureGates:
         for special, stage in _SPECIAL.items():
             if special in self._overrides and name in _of_stage(self._version, stage):
                 return special
-        bug = _ON_WITH.get(name, "")
-        return bug if bug and self.bugs.present(bug) else ""
+        return _ON_WITH[name] if _turned_on(self._version, name, self.bugs) else ""
 
     def flag(self) -> str:
         """The value that `--feature-gates` needs for the same gates."""

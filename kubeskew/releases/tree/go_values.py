@@ -120,7 +120,10 @@ class Scope:
                 return self._call(node, depth)
             case "identifier" | "selector_expression" | "type_identifier":
                 return self._named(node, depth)
-        return self._basic(node)
+        try:
+            return self._basic(node)
+        except SyntaxError:
+            raise unreadable(self.file, node, "this is no text of Go") from None
 
     def reference(self, node: Node) -> Reference | None:
         """The name that an identifier or `package.Name` stands for; None of anything else."""
@@ -142,7 +145,7 @@ class Scope:
             case "raw_string_literal":
                 return written[1:-1]
             case "int_literal":
-                return int(written.replace("_", ""), 0)
+                return _integer(written.replace("_", ""))
             case "float_literal":
                 return float(written.replace("_", ""))
             case "true" | "false":
@@ -244,3 +247,8 @@ def declared(tree: SourceTree, reference: Reference) -> tuple[Node, GoFile] | No
 
 def _inner(node: Node) -> Node:
     return node.named_children[0] if node.type == "literal_element" else node
+
+
+def _integer(written: str) -> int:
+    """Go reads a number that begins with 0 as octal."""
+    return int(written, 8 if written.isdigit() and written[0] == "0" else 0)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from go_trees import API, META, write_tree
 
+from kubeskew.releases.tree.go_constants import UNKNOWN, Constants
 from kubeskew.releases.tree.go_syntax import TreeError
 from kubeskew.releases.tree.go_types import types
 from kubeskew.releases.tree.source_tree import SourceTree
@@ -172,3 +173,38 @@ def test_a_commit(tmp_path: Path) -> None:
     assert tree.commit == commit
     (git / "HEAD").write_text("root:x:0:0\n")
     assert SourceTree(tree.root).commit == ""
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("0644", 420),
+        ("0x1F", 31),
+        ("1_000", 1000),
+        ("-2", -2),
+        ('"a" + corev1.Dual', "aDual"),
+        ("Other", "x"),
+        ("ptr.To[int32](3)", 3),
+        ("intstr.FromInt32(4)", 4),
+        (r'"\U99999999"', UNKNOWN),
+        ("iota", UNKNOWN),
+        ("time.Now()", UNKNOWN),
+        ("Self", UNKNOWN),
+    ],
+)
+def test_constants(tmp_path: Path, expression: str, value: Any) -> None:
+    """Literals, sums, other constants and what pointers lead to have a value; all else is unknown."""
+    imports = """
+    import (
+        "time"
+
+        corev1 "k8s.io/api/core/v1"
+        "k8s.io/apimachinery/pkg/util/intstr"
+        "k8s.io/utils/ptr"
+    )
+    """
+    source = f'{imports}\nconst Other = "x"\nconst Self = Self\nvar Value = {expression}\n'
+    tree = write_tree(tmp_path, {f"{API}/apps/v1/types.go": source, f"{API}/core/v1/types.go": CORE})
+    node, file = tree.package("k8s.io/api/apps/v1").values["Value"]
+
+    assert Constants(tree).value(node, file) == value
