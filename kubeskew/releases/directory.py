@@ -60,7 +60,10 @@ class ImportedRelease:
 def check_name(name: str) -> None:
     """Raises ReleaseError for a name that no imported release can have."""
     if not _NAME.match(name):
-        raise ReleaseError(f"{name!r} is no name for a release: write 1.37+mine, or 1.38 for a new minor")
+        raise ReleaseError(
+            f"{name!r} is no name for a release: write 1.37+mine, with small letters and digits alone behind "
+            "the +, or 1.38 for a new minor"
+        )
     if name in map(str, SUPPORTED):
         raise ReleaseError(
             f"{name} is a release that kubeskew has itself: choose another name, such as {name}+mine"
@@ -106,12 +109,12 @@ class ReleaseDirectory:
             raise ReleaseError(
                 f"release {name} in {self.path} is damaged or of another format: remove and import it again"
             )
-        there = ", ".join(release.name for release in self) or "none"
+        there = ", ".join(release.name for release in self) or "none; `kubeskew release import` makes one"
         raise ReleaseError(f"there is no imported release {name} in {self.path}; imported are: {there}")
 
-    def write(self, release: ImportedRelease, files: Mapping[str, Any]) -> None:
-        """Writes a release in one step. Raises ReleaseError if the name is taken."""
-        self.check_free(release.name)
+    def write(self, release: ImportedRelease, files: Mapping[str, Any], replace: bool = False) -> None:
+        """Writes a release in one step. Raises ReleaseError if the name is taken, unless it may `replace`."""
+        self.check_free(release.name, replace)
         contents = {name: orjson.dumps(content) for name, content in sorted(files.items())}
         contents[SUMMARY] = orjson.dumps(release.document(), option=orjson.OPT_INDENT_2)
         self._place(release.name, contents)
@@ -132,7 +135,7 @@ class ReleaseDirectory:
                 entry.size, entry.mode = len(content), 0o644
                 archive.addfile(entry, io.BytesIO(content))
 
-    def add(self, file: Path) -> ImportedRelease:
+    def add(self, file: Path, replace: bool = False) -> ImportedRelease:
         """Takes a release from an archive. Raises ReleaseError if it is none or its name is taken."""
         try:
             contents = _read_archive(file)
@@ -146,7 +149,7 @@ class ReleaseDirectory:
         if not whole:
             raise ReleaseError(f"{file} is of another format: export it again with this version of kubeskew")
         Version.parse(release.base)
-        self.check_free(release.name)
+        self.check_free(release.name, replace)
         self._place(release.name, contents)
         return release
 
@@ -162,13 +165,12 @@ class ReleaseDirectory:
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
-    def check_free(self, name: str) -> None:
-        """Raises ReleaseError if the name is taken, or none that a release can have."""
+    def check_free(self, name: str, replace: bool = False) -> None:
+        """Raises ReleaseError if the name is none that a release can have, or is taken and stays so."""
         check_name(name)
-        if (self.path / name).exists():
+        if not replace and (self.path / name).exists():
             raise ReleaseError(
-                f"release {name} is in {self.path} already: choose another name, or remove it first with "
-                f"`kubeskew release remove {name}`"
+                f"release {name} is in {self.path} already: choose another name, or replace it with --replace"
             )
 
     def _place(self, name: str, contents: Mapping[str, bytes]) -> None:
@@ -179,6 +181,8 @@ class ReleaseDirectory:
             made.mkdir()
             for file, content in contents.items():
                 (made / file).write_bytes(content)
+            if (self.path / name).exists():
+                (self.path / name).rename(Path(temporary) / "replaced")
             made.rename(self.path / name)
         self.path.touch()  # who has the list of releases reads it again
 
