@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from go_trees import API, write_tree
+from written_trees import API, written_tree
 
 from kubeskew.apimachinery.catalogue.types import Types
 from kubeskew.apimachinery.schema import Field, Kind, Schema
@@ -73,7 +73,7 @@ PORT = 'if p.Protocol == "" { p.Protocol = "TCP" }'
 def read(root: Path, body: str, kind: str = "Thing") -> tuple[dict[str, Any], list[Any]]:
     source = HEAD.replace("Thing(obj *appsv1.Thing) {\n", f"{kind}(obj *appsv1.{kind}) {{\n") + body + "\n}\n"
     files = {f"{API}/apps/v1/types.go": TYPES, "pkg/apis/apps/v1/defaults.go": source}
-    found = defaults(write_tree(root, files))
+    found = defaults(written_tree(root, files))
     return found["defaults"].get(f"io.k8s.api.apps.v1.{kind}", {}), found["unread"]
 
 
