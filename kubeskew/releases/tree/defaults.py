@@ -9,7 +9,7 @@ that does something else, too, is `unread`, with the fields that the rest may se
 unless the rest sets the same field.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +25,6 @@ from kubeskew.releases.tree.go_syntax import (
     nodes_of,
     text_of,
 )
-from kubeskew.releases.tree.go_types import tags_of
 from kubeskew.releases.tree.internal_types import PACKAGE
 from kubeskew.releases.tree.protobuf_numbers import definition_name
 from kubeskew.releases.tree.source_tree import Package, SourceTree
@@ -97,7 +96,6 @@ class _Reader:
     def __init__(self, tree: SourceTree) -> None:
         self._tree = tree
         self._constants = Constants(tree)
-        self._types: dict[str, Mapping[str, TypeDeclaration]] = {}
 
     def read(self, function: Function, file: GoFile) -> tuple[str, Document, list[str] | None]:
         """The definition, its known defaults by path, and the fields that something else may set.
@@ -108,7 +106,7 @@ class _Reader:
         if len(parameters) != 1 or function.body is None:
             return "", {}, []
         name, kind = parameters[0]
-        package, _, type_name = self._declared(kind.removeprefix("*"), file)
+        package, type_name = file.named(kind)
         run = _Run(file, {name: _Place(())})
         self._block(function.body, run, ())
         definition = definition_name(package, type_name)
@@ -265,19 +263,9 @@ class _Reader:
 
     # --- types -----------------------------------------------------------------------------------------
 
-    def _declared(self, expression: str, file: GoFile) -> tuple[str, TypeDeclaration | None, str]:
-        """The package, declaration and name of a named type, through the types that it is made of."""
-        qualifier, _, name = expression.rpartition(".")
-        package = file.imports.get(qualifier, "") if qualifier else file.package
-        if not package:
-            return "", None, name
-        if package not in self._types:
-            self._types[package] = self._tree.package(package).types()
-        return package, self._types[package].get(name), name
-
     def _json_path(self, package: str, name: str, path: tuple[str, ...]) -> str:
         """`spec.ports[].protocol`; empty where a name is no field that JSON has."""
-        declared = self._tree.package(package).types().get(name)
+        declared = self._tree.package(package).types.get(name)
         written: list[str] = []
         for step in path:
             if step == _ITEM:
@@ -303,11 +291,11 @@ class _Reader:
         if declared is None or not declared.is_struct:
             return
         for one in declared.fields():
-            tags = tags_of(one).get("json", "").split(",")
-            inner = self._declared(_element(one.type), declared.file)[1]
-            if one.name == name and tags[0] != "-":
-                yield tags[0] if one.embedded else tags[0] or one.name, inner
-            elif one.embedded and not tags[0]:
+            json_name = one.json_name
+            inner = self._tree.declared_type(_element(one.type), declared.file)
+            if one.name == name and json_name != "-":
+                yield json_name if one.embedded else json_name or one.name, inner
+            elif one.embedded and not json_name:
                 yield from self._fields(inner, name)
 
 

@@ -17,6 +17,7 @@ _LANGUAGE = Language(tree_sitter_go.language())
 # The grammar knows new(T) alone. Since Go 1.26 it takes any expression, which under another name is a call.
 _NEW = re.compile(rb"\bnew\(")
 _COMMENTS = Query(_LANGUAGE, "(comment) @comment")
+_TAG = re.compile(r'(\w+):"((?:[^"\\]|\\.)*)"')
 
 
 CIRCLE = "are made of themselves in a circle; fix it and import again"
@@ -35,6 +36,16 @@ class StructField:
     tag: str
     embedded: bool
     doc: tuple[str, ...]
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """The parts of the tag by their keys."""
+        return dict(_TAG.findall(self.tag))
+
+    @property
+    def json_name(self) -> str:
+        """The name in the tag: empty if it has none, `-` if JSON does not have the field."""
+        return self.tags.get("json", "").split(",")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +88,7 @@ class Value:
     type: str
     node: Node | None
     doc: tuple[str, ...]
+    file: "GoFile"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +169,11 @@ class GoFile:
                 name = node.child_by_field_name("name")
                 yield Function(text_of(name) if name is not None else "", _receiver(node), node)
 
+    def named(self, expression: str) -> tuple[str, str]:
+        """Import path and name of `v1.Pod` or `*Pod`; the path is empty if the file does not import it."""
+        qualifier, _, name = expression.lstrip("*").rpartition(".")
+        return self.imports.get(qualifier, "") if qualifier else self.package, name
+
     def mentions(self, word: str) -> bool:
         """Cheaper than to walk the syntax of a file that has nothing of it."""
         return word.encode() in (self._root.text or b"")
@@ -196,7 +213,7 @@ class GoFile:
                 values = value.named_children if value is not None else []
                 for place, name in enumerate(spec.children_by_field_name("name")):
                     node = values[place] if place < len(values) else None
-                    yield Value(text_of(name), text_of(kind) if kind is not None else "", node, doc)
+                    yield Value(text_of(name), text_of(kind) if kind is not None else "", node, doc, self)
 
 
 def text_of(node: Node) -> str:

@@ -237,7 +237,7 @@ class Scope:
     def _is_type(self, reference: Reference) -> bool:
         if reference.package == self.file.package and reference.name in ("string", "int", "int32", "int64"):
             return True
-        return reference.name in self.tree.package(reference.package).type_names
+        return reference.name in self.tree.package(reference.package).types
 
 
 def declared(tree: SourceTree, reference: Reference) -> tuple[Node, GoFile] | None:

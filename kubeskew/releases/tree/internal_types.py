@@ -54,7 +54,7 @@ class _Types:
         self._declared = {
             f"{group}.{name}": declared
             for group in GROUPS
-            for name, declared in tree.package(PACKAGE + group).types().items()
+            for name, declared in tree.package(PACKAGE + group).types.items()
         }
 
     def shapes(self) -> dict[str, Shape]:
@@ -68,7 +68,7 @@ class _Types:
         """Fields of embedded structs are among a struct's own; there are none if it has JSON names."""
         found: Shape = []
         for field in declared.fields():
-            full = _full_name(field.type.removeprefix("*"), declared.file)
+            full = _full_name(field.type, declared.file)
             if not field.embedded:
                 if "json:" in field.tag:
                     return []
@@ -95,8 +95,7 @@ class _Types:
 
 def _full_name(expression: str, file: GoFile) -> str:
     """`core.PodSpec` of an internal type, the import path and the name of another, scalars as they are."""
-    qualifier, _, name = expression.rpartition(".")
-    if not qualifier and expression in _SORTS:
+    if expression in _SORTS:
         return expression
-    path = file.imports.get(qualifier, qualifier) if qualifier else file.package
+    path, name = file.named(expression)
     return f"{path.removeprefix(PACKAGE)}.{name}"

@@ -143,13 +143,12 @@ def _same_kinds(tree: SourceTree) -> Iterator[tuple[str, str]]:
 def _printed(tree: SourceTree, file: GoFile, function: Function) -> str | None:
     """The kind by the type of the first parameter, `*apps.Deployment`."""
     parameters = function.parameters()
-    qualifier, _, kind = parameters[0][1].removeprefix("*").partition(".") if parameters else ("", "", "")
-    path = file.imports.get(qualifier, "")
+    path, kind = file.named(parameters[0][1]) if parameters else ("", "")
     if path == _META:
         return f"meta/{kind}"
     if not path.startswith(_INTERNAL_APIS):
         return None
-    declared = tree.package(path).types().get(kind)
+    declared = tree.package(path).types.get(kind)
     if declared is not None and any(field.name == "ListMeta" for field in declared.fields()):
         return None
     named = tree.package(path).values.get("GroupName")
@@ -216,17 +215,15 @@ def _documented(tree: SourceTree, scope: Scope, owner: Node) -> Reference | None
     """The type of `v1.Event{}`, or of its field in `v1.Event{}.InvolvedObject`."""
     if owner.type == "composite_literal":
         kind = owner.child_by_field_name("type")
-        qualifier, _, name = text_of(kind).partition(".") if kind is not None else ("", "", "")
-        return Reference(scope.file.imports.get(qualifier, ""), name)
+        return Reference(*scope.file.named(text_of(kind))) if kind is not None else None
     operand, name_node = owner.child_by_field_name("operand"), owner.child_by_field_name("field")
     outer = _documented(tree, scope, operand) if operand is not None and name_node is not None else None
-    declared = tree.package(outer.package).types().get(outer.name) if outer is not None else None
+    declared = tree.package(outer.package).types.get(outer.name) if outer is not None else None
     if outer is None or declared is None or name_node is None:
         return None
     for field in declared.fields():
         if field.name == text_of(name_node):
-            qualifier, _, name = field.type.lstrip("*").rpartition(".")
-            return Reference(declared.file.imports.get(qualifier, outer.package), name)
+            return Reference(*declared.file.named(field.type))
     return None
 
 

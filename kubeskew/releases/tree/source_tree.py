@@ -14,7 +14,7 @@ import yaml
 from tree_sitter import Node
 
 from kubeskew.apimachinery.versions import OLDEST_IMPORTED
-from kubeskew.releases.tree.go_syntax import Function, GoFile, TreeError, TypeDeclaration, Value
+from kubeskew.releases.tree.go_syntax import GoFile, TreeError, TypeDeclaration, Value
 
 _STAGING = "staging/src/"
 _MODULE = "k8s.io/kubernetes"
@@ -101,6 +101,11 @@ class SourceTree:
             self._packages[path] = Package(self.directory(path), path, self.root)
         return self._packages[path]
 
+    def declared_type(self, expression: str, file: GoFile) -> TypeDeclaration | None:
+        """The declaration of a type by its name in a file, `v1.Pod` or `*v1.Pod`."""
+        package, name = file.named(expression)
+        return self.package(package).types.get(name) if package else None
+
     def directory(self, package: str) -> Path:
         """The folder of a package's files: modules of their own are in staging."""
         if package == _MODULE or package.startswith(_MODULE + "/"):
@@ -150,10 +155,13 @@ class Package:
                 if file is not None:
                     yield file
 
+    @cached_property
     def types(self) -> dict[str, TypeDeclaration]:
         return {declared.name: declared for file in self.files() for declared in file.types()}
 
+    @cached_property
     def constants(self) -> dict[str, Value]:
+        """In the order of the source."""
         return {value.name: value for file in self.files() for value in file.constants()}
 
     @cached_property
@@ -164,19 +172,6 @@ class Package:
             for file in self.files()
             for value in (*file.constants(), *file.variables())
             if value.node is not None
-        }
-
-    @cached_property
-    def type_names(self) -> frozenset[str]:
-        return frozenset(declared.name for file in self.files() for declared in file.types())
-
-    def functions(self) -> dict[str, Function]:
-        """Functions by name; methods are not among them."""
-        return {
-            function.name: function
-            for file in self.files()
-            for function in file.functions()
-            if not function.receiver
         }
 
 

@@ -7,7 +7,7 @@ import pytest
 from written_trees import API, META, written_tree
 
 from kubeskew.releases.tree.go_constants import UNKNOWN, Constants
-from kubeskew.releases.tree.go_syntax import TreeError
+from kubeskew.releases.tree.go_syntax import GoFile, TreeError
 from kubeskew.releases.tree.go_types import types
 from kubeskew.releases.tree.source_tree import SourceTree
 
@@ -208,3 +208,22 @@ def test_constants(tmp_path: Path, expression: str, value: Any) -> None:
     node, file = tree.package("k8s.io/api/apps/v1").values["Value"]
 
     assert Constants(tree).value(node, file) == value
+
+
+@pytest.mark.parametrize(
+    ("expression", "named"),
+    [
+        ("corev1.Pod", ("k8s.io/api/core/v1", "Pod")),
+        ("*corev1.Pod", ("k8s.io/api/core/v1", "Pod")),
+        ("resource.Quantity", ("k8s.io/apimachinery/pkg/api/resource", "Quantity")),
+        ("Deployment", ("k8s.io/api/apps/v1", "Deployment")),
+        ("other.Pod", ("", "Pod")),
+    ],
+)
+def test_names_of_a_file(tmp_path: Path, expression: str, named: tuple[str, str]) -> None:
+    """A qualifier is the import of that file, and a name without one is of the file's own package."""
+    path = tmp_path / "types.go"
+    imports = 'import (\n\tcorev1 "k8s.io/api/core/v1"\n\t"k8s.io/apimachinery/pkg/api/resource"\n)\n'
+    path.write_text(f"package v1\n\n{imports}")
+
+    assert GoFile(path, "k8s.io/api/apps/v1").named(expression) == named
