@@ -22,17 +22,18 @@ from kubeskew.releases.tree.go_syntax import (
     GoFile,
     TreeError,
     TypeDeclaration,
+    asked_gate,
+    assigned,
     nodes_of,
+    statements,
     text_of,
 )
-from kubeskew.releases.tree.internal_types import PACKAGE
 from kubeskew.releases.tree.protobuf_numbers import definition_name
-from kubeskew.releases.tree.source_tree import Package, SourceTree
+from kubeskew.releases.tree.source_tree import INTERNAL_APIS, Package, SourceTree
 
 Document = dict[str, Any]
 
 _PREFIX = "SetDefaults_"
-_GATES = "utilfeature.DefaultFeatureGate.Enabled"
 _EMPTY = ("nil", '""', "0", "``")
 _ITEM = "[]"
 _LONGER = ("selector_expression", "index_expression")  # what they begin with is no place of its own
@@ -43,8 +44,8 @@ def defaults(tree: SourceTree) -> Document:
     found: dict[str, Document] = {}
     unread = []
     reader = _Reader(tree)
-    for folder in sorted(tree.directory(PACKAGE.rstrip("/")).glob("*/v*")):
-        for file in _files(tree.package(f"{PACKAGE}{folder.parent.name}/{folder.name}")):
+    for folder in sorted(tree.directory(INTERNAL_APIS).glob("*/v*")):
+        for file in _files(tree.package(f"{INTERNAL_APIS}/{folder.parent.name}/{folder.name}")):
             for function in file.functions():
                 if not function.name.startswith(_PREFIX) or function.receiver:
                     continue
@@ -126,7 +127,7 @@ class _Reader:
     # --- statements ------------------------------------------------------------------------------------
 
     def _block(self, block: Node, run: _Run, gates: tuple[str, ...]) -> None:
-        for statement in _statements(block):
+        for statement in statements(block):
             if run.ended or not self._statement(statement, run, gates):
                 run.whole = False
                 run.ended = run.ended or next(nodes_of(statement, "return_statement"), None) is not None
@@ -171,8 +172,10 @@ class _Reader:
             return False
         if node.child_by_field_name("initializer") is not None:
             return False
-        if (gate := _gate(condition)) and not gates:
-            self._block(then, run, (gate,))
+        gate = asked_gate(condition)
+        name = self._constants.value(gate, run.file) if gate is not None else ""
+        if isinstance(name, str) and name and not gates:
+            self._block(then, run, (name,))
             return True
         place, is_set = self._tested(condition, run)
         if place is None:
@@ -185,20 +188,19 @@ class _Reader:
     def _filled(self, place: _Place, then: Node, run: _Run, gates: tuple[str, ...]) -> bool:
         """The block of `if place == nil` sets the place, and nothing else."""
         value: Any = UNKNOWN
-        for statement in _statements(then):
+        for statement in statements(then):
             if statement.type != "assignment_statement":
                 if not self._declare(statement, run):
                     return False
                 continue
-            left, right = statement.child_by_field_name("left"), statement.child_by_field_name("right")
-            if left is None or right is None or text_of(statement.children[1]) != "=":
+            pairs = assigned(statement)
+            if len(pairs) != 1 or text_of(statement.children[1]) != "=":
                 return False
-            target = left.named_children[0]
+            target, source = pairs[0]
             if target.type == "unary_expression":  # *obj.Field = 1 after obj.Field = new(int32)
                 target = target.named_children[0]
             if self._value(target, run) != place:
                 return False
-            source = right.named_children[0]
             if not text_of(source).startswith("new("):
                 value = self._value(source, run)
         if value is UNKNOWN or isinstance(value, _Place):
@@ -306,15 +308,3 @@ def _element(expression: str) -> str:
         if expression.startswith("map["):
             expression = expression.partition("]")[2]
     return expression
-
-
-def _statements(block: Node) -> list[Node]:
-    listed = next((node for node in block.children if node.type == "statement_list"), None)
-    return [node for node in listed.named_children if node.type != "comment"] if listed is not None else []
-
-
-def _gate(condition: Node) -> str:
-    """The gate that a condition asks for, alone."""
-    if condition.type != "call_expression" or not text_of(condition).startswith(_GATES + "("):
-        return ""
-    return text_of(condition)[len(_GATES) + 1 : -1].rpartition(".")[2]

@@ -28,13 +28,12 @@ from kubeskew.releases.tree.go_syntax import (
     nodes_of,
     text_of,
 )
-from kubeskew.releases.tree.source_tree import Package, SourceTree
+from kubeskew.releases.tree.source_tree import API, META, Package, SourceTree
 
 Document = dict[str, Any]
 
-API = "k8s.io/api"
 MACHINERY = (
-    "k8s.io/apimachinery/pkg/apis/meta/v1",
+    META,
     "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1",
     "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1",
 )

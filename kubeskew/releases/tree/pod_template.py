@@ -7,10 +7,10 @@ it is made of. An embedded field has no JSON name, and the name of its type.
 import re
 
 from kubeskew.releases.tree.go_syntax import GoFile, TypeDeclaration
-from kubeskew.releases.tree.source_tree import SourceTree
+from kubeskew.releases.tree.source_tree import API, META, SourceTree
 
 _ROOT = "v1.PodTemplateSpec"
-_PACKAGES = ("k8s.io/api/core/v1", "k8s.io/apimachinery/pkg/apis/meta/v1")
+_PACKAGES = (f"{API}/core/v1", META)
 _NAME = re.compile(r"(?:(\w+)\.)?([A-Za-z_]\w*)")
 _BUILT_IN = {"string", "bool", "int32", "int64", "byte", "map"}
 

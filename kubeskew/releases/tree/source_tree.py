@@ -16,6 +16,9 @@ from tree_sitter import Node
 from kubeskew.apimachinery.versions import OLDEST_IMPORTED
 from kubeskew.releases.tree.go_syntax import GoFile, TreeError, TypeDeclaration, Value
 
+API = "k8s.io/api"
+INTERNAL_APIS = "k8s.io/kubernetes/pkg/apis"
+META = "k8s.io/apimachinery/pkg/apis/meta/v1"
 _STAGING = "staging/src/"
 _MODULE = "k8s.io/kubernetes"
 _COMMIT = re.compile(r"[0-9a-f]{40,64}")
@@ -84,6 +87,13 @@ class SourceTree:
                 f"{self.root / path}: this is no JSON ({error}); fix it and import again"
             ) from None
 
+    def misshapen(self, path: str, expected: str, error: Exception) -> TreeError:
+        """The error for a JSON file that upstream's script makes and that is not as expected."""
+        return TreeError(
+            f"{self.root / path}: this is no {expected} ({type(error).__name__}: {error}); "
+            "run hack/update-openapi-spec.sh and import again"
+        )
+
     def yaml(self, path: str) -> Any:
         """A YAML file. Raises TreeError if it is none; None if the tree does not have it."""
         text = self.file(path)
@@ -146,6 +156,13 @@ class Package:
         if name not in self._files:
             self._files[name] = GoFile(self.directory / name, self.path)
         return self._files[name]
+
+    def needed(self, name: str) -> GoFile:
+        """A file without which no tree is read. Raises TreeError if it is missing."""
+        file = self.file(name)
+        if file is None:
+            raise TreeError(f"{self.directory / name} is missing: restore it and import again")
+        return file
 
     def files(self, *, generated: bool = False) -> Iterable[GoFile]:
         """Parses what has not been parsed; without `zz_generated…` and `generated.pb.go` unless asked."""
