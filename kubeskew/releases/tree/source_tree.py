@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import yaml
 from tree_sitter import Node
@@ -27,6 +27,12 @@ _NEEDED = (
     "staging/src/k8s.io/api/core/v1/types.go",
     "api/openapi-spec/swagger.json",
 )
+
+
+class Packages(Protocol):
+    """Packages by their import paths."""
+
+    def package(self, path: str) -> "Package": ...
 
 
 class SourceTree:
@@ -134,6 +140,8 @@ class SourceTree:
 class Package:
     """The files of one package without tests; each is parsed when it is first asked for."""
 
+    _pattern = "*.go"
+
     def __init__(self, directory: Path, path: str, root: Path) -> None:
         self.directory = directory
         self.path = path
@@ -143,9 +151,9 @@ class Package:
     @cached_property
     def names(self) -> list[str]:
         """Names of its files, in order."""
-        found = sorted(self.directory.glob("*.go")) if is_inside(self.directory, self._root) else []
+        found = sorted(self.directory.glob(self._pattern)) if is_inside(self.directory, self._root) else []
         return [
-            path.name
+            path.relative_to(self.directory).as_posix()
             for path in found
             if not path.name.endswith("_test.go") and is_inside(path, self._root) and path.is_file()
         ]
@@ -190,6 +198,21 @@ class Package:
             for value in (*file.constants(), *file.variables())
             if value.node is not None
         }
+
+
+class LooseFiles(Package):
+    """Go files below a directory that is no tree, such as sources that another project vendored.
+
+    They are one package under any import path.
+    """
+
+    _pattern = "**/*.go"
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory, "loose", directory)
+
+    def package(self, path: str) -> Package:
+        return self
 
 
 def is_inside(path: Path, root: Path) -> bool:
