@@ -105,8 +105,37 @@ def _walk_of(schema: Schema) -> _Walk | None:
 
 def _step(name: str, field: Field) -> tuple[str, bool, _Walk | None] | None:
     nulls = field.schema.kind in _COLLECTIONS and not field.omit_empty
-    inner = _walk_of(field.schema)
+    inner = _later(field.schema) if _contains_itself(field.schema) else _walk_of(field.schema)
     return (name, nulls, inner) if nulls or inner is not None else None
+
+
+def _contains_itself(schema: Schema) -> bool:
+    """True for a struct that is part of its own fields, and for a list or map of such structs."""
+    while schema.items is not None:
+        schema = schema.items
+    todo = [field.schema for field in schema.fields.values()]
+    seen: set[str] = set()
+    while todo:
+        inner = todo.pop()
+        while inner.items is not None:
+            inner = inner.items
+        if inner.name and inner.name == schema.name:
+            return True
+        if inner.name not in seen:
+            seen.add(inner.name)
+            todo += [field.schema for field in inner.fields.values()]
+    return False
+
+
+def _later(schema: Schema) -> _Walk:
+    """The walk is made when a value is there, for it leads back to itself."""
+
+    def walk(value: Any) -> None:
+        inner = _walk_of(schema)
+        if inner is not None:
+            inner(value)
+
+    return walk
 
 
 def _struct(steps: list[tuple[str, bool, _Walk | None]]) -> _Walk:

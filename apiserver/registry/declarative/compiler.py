@@ -68,7 +68,10 @@ class Compiler:
             known = self._structs[schema.name] = _Struct()
             place = Place(schema)
             fields = [self._field(place, name, schema.fields[name]) for name in go_order(schema)]
-            own = [*self._tags(place, schema.rules, None), *gathered(place), *place.dependent]
+            rules = self._marked(schema, "", schema.rules)
+            own = [*self._tags(place, rules, None), *gathered(place), *place.dependent]
+            if self._is_added(schema):
+                own = [at_level(function, Level.ADDED) for function in own]
             known.plan = Plan(own)
             known.fields = [check for check in fields if check is not None]
         return known.check
@@ -85,9 +88,7 @@ class Compiler:
     def _field(self, parent: Place, name: str, declared: Field) -> Check | None:
         place = field_place(name, declared, parent)
         added = self._is_added(parent.schema, name)
-        tags = [rule for rule in declared.rules if rule[0] not in _BY_TYPE]
-        if not added:
-            tags = self._marked(parent.schema, name, tags)
+        tags = self._marked(parent.schema, name, [rule for rule in declared.rules if rule[0] not in _BY_TYPE])
         functions = [*self._tags(place, tags, None), *gathered(place)]
         after = self._by_type(place, tags, declared.rules)
         if added:
@@ -133,16 +134,20 @@ class Compiler:
 
     # --- what an imported release adds ---------------------------------------------------------------------
 
-    def _is_added(self, struct: Schema, name: str) -> bool:
-        base = self._settings.base
-        return base is not None and (struct.name not in base or name not in base[struct.name].fields)
-
-    def _marked(self, struct: Schema, name: str, rules: list[Rule]) -> list[Rule]:
-        """Rules that the base has at no level are of the level `added`."""
+    def _is_added(self, struct: Schema, name: str = "") -> bool:
+        """True for a struct, or its field, that the base does not have."""
         base = self._settings.base
         if base is None:
+            return False
+        return struct.name not in base or (bool(name) and name not in base[struct.name].fields)
+
+    def _marked(self, struct: Schema, name: str, rules: Rules) -> Rules:
+        """Rules that the base has at no level are of the level `added`; without a name those of a struct."""
+        base = self._settings.base
+        if base is None or self._is_added(struct, name):
             return rules
-        known = [_without_level(rule) for rule in base[struct.name].fields[name].rules]
+        before = base[struct.name]
+        known = [_without_level(rule) for rule in (before.fields[name].rules if name else before.rules)]
         return [rule if _without_level(rule) in known else ["added", rule] for rule in rules]
 
     # --- tags ----------------------------------------------------------------------------------------------

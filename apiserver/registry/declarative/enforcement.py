@@ -11,10 +11,11 @@ Source: staging/src/k8s.io/apiserver/pkg/registry/rest/validate.go
 from functools import lru_cache
 
 from kubeskew.apimachinery.catalogue.types import types_of
+from kubeskew.apimachinery.conversion.scheme import convert
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.resources import Resource
+from kubeskew.apimachinery.resources import Resource, ResourceTable
 from kubeskew.apimachinery.schema import Rules, Schema
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.declarative_features import DeclarativeFeatures
@@ -34,14 +35,23 @@ def with_declared(
     resource: Resource,
     features: DeclarativeFeatures,
     gates: FeatureGates,
+    requested: Resource | None = None,
+    table: ResourceTable | None = None,
 ) -> list[FieldError]:
-    """The errors with the findings that count, each once; `old` is None for a new object."""
+    """The errors with the findings that count, each once; `old` is None for a new object.
+
+    Objects are checked in the version of the request, `requested`, if that is another one.
+    """
     levels = _counting(resource, features, gates.version)
     if not levels:
         return errors
-    compiled = _compiled(resource.schema, features, gates.version)
+    version = requested or resource
+    compiled = _compiled(version.schema, features, gates.version)
     if compiled is None:
         return errors
+    if version is not resource:
+        new = convert(new, version.gvk, table)
+        old = None if old is None else convert(old, version.gvk, table)
     check, options = compiled
     operation = Operation(old is not None, gates.enabled_of(options))
     findings = [found for found in check(operation, "", new, old) if found.level in levels]

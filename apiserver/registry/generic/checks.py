@@ -103,7 +103,11 @@ def check_change(strategy: Strategy, new: Object, old: Object, ctx: StrategyCont
 def _declared(
     problems: list[FieldError], new: Object, old: Object | None, ctx: StrategyContext
 ) -> list[FieldError]:
-    return with_declared(problems, new, old, ctx.resource, ctx.features.declarative, ctx.gates)
+    resource, table, requested = ctx.resource, ctx.catalogue, None
+    if ctx.request_version not in ("", resource.version):
+        requested = table.resource(ctx.request_group or resource.group, ctx.request_version, resource.plural)
+    features = ctx.features.declarative
+    return with_declared(problems, new, old, resource, features, ctx.gates, requested, table)
 
 
 def _raise(ctx: StrategyContext, obj: Object, problems: list[FieldError]) -> None:

@@ -97,6 +97,11 @@ class StrategyContext(NamedTuple):
     counted: StrategyMetrics | None = None  # counts what strategies do
 
 
+def _is_declared(ctx: StrategyContext) -> bool:
+    """All rules of the kind's fields are declared: none follow from the schema besides."""
+    return ctx.resource.storage_resource in ctx.features.declarative.enforced
+
+
 class Strategy:
     """A kind with nothing special behaves like this; subclasses say only what differs."""
 
@@ -186,7 +191,8 @@ class Strategy:
             if check is Check.METADATA:
                 errors += metadata
             elif check is Check.STRUCTURE:
-                errors += schema_validation.validate(obj, ctx.resource.schema)
+                if not _is_declared(ctx):
+                    errors += schema_validation.validate(obj, ctx.resource.schema)
             elif check is Check.OWN_RULES:
                 errors += self.validate(obj, ctx)
             else:
@@ -216,7 +222,9 @@ class Strategy:
         if check is Check.OWN_RULES:
             return self.validate_as_new(new, old, ctx)
         # What a subresource writes has no structural rules.
-        return [] if ctx.subresource else schema_validation.validate_update(new, old, ctx.resource.schema)
+        if ctx.subresource or _is_declared(ctx):
+            return []
+        return schema_validation.validate_update(new, old, ctx.resource.schema)
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         """Texts go into Warning headers."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kubeskew.apimachinery.catalogue import Catalogue, data
+from kubeskew.apimachinery.catalogue import Catalogue
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver import openapi
@@ -56,7 +56,7 @@ def _imported(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         return documents[name] if version == IMPORTED else None
 
     forget()
-    monkeypatch.setattr(data, "imported_document", document)
+    monkeypatch.setattr(Version, "document", document)
     yield
     forget()
 

@@ -13,8 +13,8 @@ def test_wrong_tags() -> None:
     """The error is of the tree, and names the field."""
     field = {"type": "string", "markers": ["k8s:maxLength=three"]}
     types = {"types": {"apps/v1": {"Thing": {"fields": {"mine": field}}}}}
-    openapi: dict[str, Any] = {"definitions": {}}
-    reading = Reading(types, openapi, {}, [], {}, {}, {}, {}, {"defaults": {}, "unread": []})
+    nothing: dict[str, Any] = {name: {} for name in Reading._fields}
+    reading = Reading(**{**nothing, "types": types, "openapi": {"definitions": {}}})
 
     with pytest.raises(TreeError) as caught:
         catalogue_of(reading, 37, Version(37))

@@ -52,6 +52,46 @@ async def test_recorded_answers() -> None:
     assert different == []
 
 
+NEW_KINDS = {"CompositePodGroup": True, "EvictionRequestAPI": True, "GenericWorkload": True}
+SCHEDULING = "/apis/scheduling.k8s.io/v1beta1/namespaces/default"
+LIFECYCLE = "/apis/lifecycle.k8s.io/v1alpha1/namespaces/default"
+
+
+async def test_kinds_of_1_37() -> None:
+    """Kinds that came with 1.37 are validated as declared, each error once, also types that contain
+    themselves."""
+    server = await open_server(37, gates=NEW_KINDS, runtime_config={"api/all": True})
+    ask = Caller(server)
+
+    def named(spec: Any) -> Any:
+        return {"metadata": {"name": "a"}, "spec": spec}
+
+    template = {"name": "t", "schedulingPolicy": {"gang": {"minCount": 2}}}
+    nested = {"name": "c", "schedulingPolicy": {"basic": {}}, "podGroupTemplates": [template]}
+    spec = {"compositePodGroupTemplates": [{**nested, "compositePodGroupTemplates": [nested]}]}
+    assert causes(await ask.post(f"{SCHEDULING}/workloads", named(spec))) == [201]
+    nested["name"] = "C"
+    assert [cause[0] for cause in causes(await ask.post(f"{SCHEDULING}/workloads", named(spec)))[2]] == [
+        "spec.compositePodGroupTemplates[0].compositePodGroupTemplates[0].name"
+    ]
+    change = {"spec": {"compositePodGroupTemplates": [{**nested, "name": "d"}]}}
+    answer = await ask.patch(f"{SCHEDULING}/workloads/a", change)
+    assert [cause[::2] for cause in causes(answer)[2]] == [
+        ["spec.compositePodGroupTemplates[0]", "Forbidden: item may not be added"],
+        ["spec.compositePodGroupTemplates", "Forbidden: item may not be removed"],
+    ]
+    assert causes(await ask.post(f"{LIFECYCLE}/evictionrequests", named({"requester": "x"})))[2] == [
+        ["spec.target", "FieldValueInvalid", 'Invalid value: "": must specify one of: `pod`'],
+        [
+            "spec.requester",
+            "FieldValueInvalid",
+            "Invalid value: \"x\": must include a prefix (e.g. 'example.com/key')",
+        ],
+        ["spec.intent", "FieldValueRequired", "Required value"],
+    ]
+    await close_server(server)
+
+
 def errors_at(minor: int, by_hand: list[FieldError], claim: Any, **gates: bool) -> list[str]:
     """The errors of a new ResourceClaim of that minor."""
     found = FeatureGates(Version(minor), gates)
@@ -92,16 +132,16 @@ def test_takeover(minor: int, gates: dict[str, bool], expected: list[str]) -> No
     assert errors_at(minor, by_hand, claim, **gates) == expected
 
 
-LEASE_SPEC = "io.k8s.api.coordination.v1.LeaseSpec"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 TOO_LONG = "Too long: may not be more than 3 bytes"
 
 
 def write_release(directory: Path, name: str, changes: dict[str, list[Any]]) -> None:
-    """A release made of 1.36 with rules of its own for Leases, also for fields that 1.36 does not have."""
+    """A release made of 1.36 with rules of its own, by path, also for fields that 1.36 does not have."""
     document = json.loads(json.dumps(data.load()))
-    entry = document["definitions"][LEASE_SPEC]
-    for field, rules in changes.items():
+    for path, rules in changes.items():
+        definition, _, field = path.rpartition(".")
+        entry = document["definitions"][f"io.k8s.api.{definition}"]
         if field not in entry["f"]:
             document["specs"].append({"t": "string", "o": 1})
             entry["f"][field] = len(document["specs"]) - 1
@@ -121,9 +161,9 @@ async def test_imported_releases(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     """The rules that an imported release adds to its base count for any kind, at any level, and once where
     the base has them in code."""
     rules = {
-        "mine": [["immutable"], ["alpha", ["maxBytes", 3]]],
-        "holderIdentity": [["maxBytes", 3]],
-        "leaseDurationSeconds": [["minimum", 1]],
+        "coordination.v1.LeaseSpec.mine": [["immutable"], ["alpha", ["maxBytes", 3]]],
+        "coordination.v1.LeaseSpec.holderIdentity": [["maxBytes", 3]],
+        "coordination.v1.LeaseSpec.leaseDurationSeconds": [["minimum", 1]],
     }
     monkeypatch.setenv("KUBESKEW_RELEASES", str(tmp_path))
     write_release(tmp_path, "1.36+declared", rules)
@@ -150,6 +190,32 @@ async def test_imported_releases(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         ]
     ]
     await close_server(server)
+
+
+async def test_the_version_of_a_request(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An object is checked by the rules, and at the paths, of the version that was sent."""
+    rules = {
+        "resource.v1.ExactDeviceRequest.deviceClassName": [["maxBytes", 3]],
+        "resource.v1beta1.DeviceRequest.deviceClassName": [["maxBytes", 4]],
+    }
+    monkeypatch.setenv("KUBESKEW_RELEASES", str(tmp_path))
+    write_release(tmp_path, "1.36+versions", rules)
+    served = {"resource.k8s.io/v1beta1": True}
+    server = await open_server(Version.parse("1.36+versions"), runtime_config=served)
+    ask = Caller(server)
+    request = {"deviceClassName": "large"}
+    requests = {"v1": {"name": "r", "exactly": request}, "v1beta1": {"name": "r", **request}}
+    found = []
+    for version, sent in requests.items():
+        claim = {"metadata": {"name": "c"}, "spec": {"devices": {"requests": [sent]}}}
+        path = f"/apis/resource.k8s.io/{version}/namespaces/default/resourceclaims"
+        found += [cause[::2] for cause in causes(await ask.post(path, claim))[2]]
+    await close_server(server)
+
+    assert found == [
+        ["spec.devices.requests[0].exactly.deviceClassName", TOO_LONG],
+        ["spec.devices.requests[0].deviceClassName", "Too long: may not be more than 4 bytes"],
+    ]
 
 
 def test_other_kinds() -> None:

@@ -611,6 +611,23 @@ def test_added_rules() -> None:
     assert levels({"a": "xx"}) == [("a", Level.ADDED)]
 
 
+def test_added_structs() -> None:
+    """Rules of a struct itself are added as well, be they of the struct or gathered from its fields."""
+    fields = {"a": field(STRING, "unionMember"), "b": field(STRING, "unionMember")}
+    new = Schema(Kind.OBJECT, "test.New", fields=fields)
+    old = struct({"a": field(STRING, "unionMember"), "b": field(STRING)})
+    retagged = struct(fields, "immutable")
+
+    def levels(schema: Schema, value: Any, before: Any = None) -> list[Level]:
+        found = findings(schema, value, before, settings=Settings(base={"test.Thing": old}))
+        return [level for _, level in found]
+
+    assert levels(new, {}) == [Level.ADDED]
+    assert levels(retagged, {}) == [Level.ADDED]
+    assert levels(retagged, {"a": "x"}, {"a": "y"}) == [Level.ADDED]
+    assert levels(old, {}) == [Level.STANDARD]
+
+
 def test_recursive_types() -> None:
     """A type may contain itself."""
     fields: dict[str, Field] = {"name": field(STRING, "required")}
