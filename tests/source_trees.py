@@ -14,6 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from written_trees import version_file, write_files
+
 from kubeskew.apimachinery.catalogue import catalogue_for, data
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
@@ -115,9 +117,7 @@ class Tree:
     def write(self, root: Path) -> Path:
         texts = {
             "pkg/apis/core/types.go": "package core\n",
-            "staging/src/k8s.io/component-base/version/base.go": (
-                f'package version\n\nconst DefaultKubeBinaryVersion = "1.{self.minor}"\n'
-            ),
+            **version_file(self.minor),
             "api/openapi-spec/swagger.json": json.dumps(self.swagger),
             "api/discovery/api__v1.json": json.dumps(self.core),
             "api/discovery/aggregated_v2.json": json.dumps(self.groups),
@@ -134,10 +134,7 @@ class Tree:
             **self._providers(),
             **self.files,
         }  # fmt: skip
-        for path, text in texts.items():
-            file = root / path
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text, "utf-8")
+        write_files(root, texts)
         return root
 
     def _registrations(self) -> dict[str, str]:

@@ -42,7 +42,7 @@ from kubeskew.releases.tree import (
     storage_versions,
 )
 from kubeskew.releases.tree.go_syntax import TreeError
-from kubeskew.releases.tree.source_tree import SourceTree
+from kubeskew.releases.tree.source_tree import LooseFiles, SourceTree
 
 FOLDER = Path(__file__).parent / "facts"
 READERS: Mapping[str, Callable[[SourceTree], Any]] = {
@@ -110,7 +110,8 @@ def put_kinds(inputs: Inputs, name: str, minor: int, values: Mapping[str, Any]) 
 
 
 def read_loose_gates(inputs: Inputs, arguments: argparse.Namespace) -> None:
-    found = gates.read_gates(gates.loose_files(arguments.directory))
+    files = LooseFiles(arguments.directory)
+    found = gates.read_gates(files, [files])
     states = {
         name: (spec.stage, int(spec.default), int(spec.locked))
         for name, spec in found.acting(arguments.release).items()

@@ -156,8 +156,8 @@ def list_(directory: Path | None, output: str) -> None:
                 "base": each.base,
                 "tree": f"1.{each.tree_minor}",
                 "commit": each.commit[:_SHOWN] or "-",
-                "gates": str(each.counts["gates"]),
-                "resources": str(each.counts["resources"]),
+                "gates": str(each.counts.get("gates", "-")),
+                "resources": str(each.counts.get("resources", "-")),
             }
             for each in found
         ],

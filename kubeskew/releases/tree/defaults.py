@@ -9,7 +9,7 @@ that does something else, too, is `unread`, with the fields that the rest may se
 unless the rest sets the same field.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,18 +22,18 @@ from kubeskew.releases.tree.go_syntax import (
     GoFile,
     TreeError,
     TypeDeclaration,
+    asked_gate,
+    assigned,
     nodes_of,
+    statements,
     text_of,
 )
-from kubeskew.releases.tree.go_types import tags_of
-from kubeskew.releases.tree.internal_types import PACKAGE
 from kubeskew.releases.tree.protobuf_numbers import definition_name
-from kubeskew.releases.tree.source_tree import Package, SourceTree
+from kubeskew.releases.tree.source_tree import INTERNAL_APIS, Package, SourceTree
 
 Document = dict[str, Any]
 
 _PREFIX = "SetDefaults_"
-_GATES = "utilfeature.DefaultFeatureGate.Enabled"
 _EMPTY = ("nil", '""', "0", "``")
 _ITEM = "[]"
 _LONGER = ("selector_expression", "index_expression")  # what they begin with is no place of its own
@@ -44,8 +44,8 @@ def defaults(tree: SourceTree) -> Document:
     found: dict[str, Document] = {}
     unread = []
     reader = _Reader(tree)
-    for folder in sorted(tree.directory(PACKAGE.rstrip("/")).glob("*/v*")):
-        for file in _files(tree.package(f"{PACKAGE}{folder.parent.name}/{folder.name}")):
+    for folder in sorted(tree.directory(INTERNAL_APIS).glob("*/v*")):
+        for file in _files(tree.package(f"{INTERNAL_APIS}/{folder.parent.name}/{folder.name}")):
             for function in file.functions():
                 if not function.name.startswith(_PREFIX) or function.receiver:
                     continue
@@ -97,7 +97,6 @@ class _Reader:
     def __init__(self, tree: SourceTree) -> None:
         self._tree = tree
         self._constants = Constants(tree)
-        self._types: dict[str, Mapping[str, TypeDeclaration]] = {}
 
     def read(self, function: Function, file: GoFile) -> tuple[str, Document, list[str] | None]:
         """The definition, its known defaults by path, and the fields that something else may set.
@@ -108,7 +107,7 @@ class _Reader:
         if len(parameters) != 1 or function.body is None:
             return "", {}, []
         name, kind = parameters[0]
-        package, _, type_name = self._declared(kind.removeprefix("*"), file)
+        package, type_name = file.named(kind)
         run = _Run(file, {name: _Place(())})
         self._block(function.body, run, ())
         definition = definition_name(package, type_name)
@@ -128,7 +127,7 @@ class _Reader:
     # --- statements ------------------------------------------------------------------------------------
 
     def _block(self, block: Node, run: _Run, gates: tuple[str, ...]) -> None:
-        for statement in _statements(block):
+        for statement in statements(block):
             if run.ended or not self._statement(statement, run, gates):
                 run.whole = False
                 run.ended = run.ended or next(nodes_of(statement, "return_statement"), None) is not None
@@ -173,8 +172,10 @@ class _Reader:
             return False
         if node.child_by_field_name("initializer") is not None:
             return False
-        if (gate := _gate(condition)) and not gates:
-            self._block(then, run, (gate,))
+        gate = asked_gate(condition)
+        name = self._constants.value(gate, run.file) if gate is not None else ""
+        if isinstance(name, str) and name and not gates:
+            self._block(then, run, (name,))
             return True
         place, is_set = self._tested(condition, run)
         if place is None:
@@ -187,20 +188,19 @@ class _Reader:
     def _filled(self, place: _Place, then: Node, run: _Run, gates: tuple[str, ...]) -> bool:
         """The block of `if place == nil` sets the place, and nothing else."""
         value: Any = UNKNOWN
-        for statement in _statements(then):
+        for statement in statements(then):
             if statement.type != "assignment_statement":
                 if not self._declare(statement, run):
                     return False
                 continue
-            left, right = statement.child_by_field_name("left"), statement.child_by_field_name("right")
-            if left is None or right is None or text_of(statement.children[1]) != "=":
+            pairs = assigned(statement)
+            if len(pairs) != 1 or text_of(statement.children[1]) != "=":
                 return False
-            target = left.named_children[0]
+            target, source = pairs[0]
             if target.type == "unary_expression":  # *obj.Field = 1 after obj.Field = new(int32)
                 target = target.named_children[0]
             if self._value(target, run) != place:
                 return False
-            source = right.named_children[0]
             if not text_of(source).startswith("new("):
                 value = self._value(source, run)
         if value is UNKNOWN or isinstance(value, _Place):
@@ -265,19 +265,9 @@ class _Reader:
 
     # --- types -----------------------------------------------------------------------------------------
 
-    def _declared(self, expression: str, file: GoFile) -> tuple[str, TypeDeclaration | None, str]:
-        """The package, declaration and name of a named type, through the types that it is made of."""
-        qualifier, _, name = expression.rpartition(".")
-        package = file.imports.get(qualifier, "") if qualifier else file.package
-        if not package:
-            return "", None, name
-        if package not in self._types:
-            self._types[package] = self._tree.package(package).types()
-        return package, self._types[package].get(name), name
-
     def _json_path(self, package: str, name: str, path: tuple[str, ...]) -> str:
         """`spec.ports[].protocol`; empty where a name is no field that JSON has."""
-        declared = self._tree.package(package).types().get(name)
+        declared = self._tree.package(package).types.get(name)
         written: list[str] = []
         for step in path:
             if step == _ITEM:
@@ -303,11 +293,11 @@ class _Reader:
         if declared is None or not declared.is_struct:
             return
         for one in declared.fields():
-            tags = tags_of(one).get("json", "").split(",")
-            inner = self._declared(_element(one.type), declared.file)[1]
-            if one.name == name and tags[0] != "-":
-                yield tags[0] if one.embedded else tags[0] or one.name, inner
-            elif one.embedded and not tags[0]:
+            json_name = one.json_name
+            inner = self._tree.declared_type(_element(one.type), declared.file)
+            if one.name == name and json_name != "-":
+                yield json_name if one.embedded else json_name or one.name, inner
+            elif one.embedded and not json_name:
                 yield from self._fields(inner, name)
 
 
@@ -318,15 +308,3 @@ def _element(expression: str) -> str:
         if expression.startswith("map["):
             expression = expression.partition("]")[2]
     return expression
-
-
-def _statements(block: Node) -> list[Node]:
-    listed = next((node for node in block.children if node.type == "statement_list"), None)
-    return [node for node in listed.named_children if node.type != "comment"] if listed is not None else []
-
-
-def _gate(condition: Node) -> str:
-    """The gate that a condition asks for, alone."""
-    if condition.type != "call_expression" or not text_of(condition).startswith(_GATES + "("):
-        return ""
-    return text_of(condition)[len(_GATES) + 1 : -1].rpartition(".")[2]

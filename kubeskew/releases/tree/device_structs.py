@@ -9,12 +9,11 @@ field has no name; a type that is no struct is what it is made of.
 import re
 
 from kubeskew.releases.tree.go_syntax import GoFile, TypeDeclaration
-from kubeskew.releases.tree.internal_types import PACKAGE
-from kubeskew.releases.tree.source_tree import SourceTree
+from kubeskew.releases.tree.source_tree import INTERNAL_APIS, META, SourceTree
 
 GROUPS = {"resource": "", "core": "NodeSelector"}  # with the beginning of the names that are wanted
 _CALLED = {
-    "k8s.io/apimachinery/pkg/apis/meta/v1": "metav1",
+    META: "metav1",
     "k8s.io/apimachinery/pkg/api/resource": "resource",
     "k8s.io/apimachinery/pkg/runtime": "runtime",
 }
@@ -26,7 +25,7 @@ Structs = dict[str, list[list[str]] | str]
 def device_structs(tree: SourceTree) -> Structs:
     found: Structs = {}
     for group, beginning in GROUPS.items():
-        file = tree.package(PACKAGE + group).file("types.go")
+        file = tree.package(f"{INTERNAL_APIS}/{group}").file("types.go")
         for declared in file.types() if file is not None else ():
             if declared.name.startswith(beginning):
                 found[f"{group}.{declared.name}"] = _shape(declared, group)
@@ -49,7 +48,8 @@ def _qualified(expression: str, file: GoFile, group: str) -> str:
         qualifier, name = found[1], found[2]
         if qualifier:
             path = file.imports.get(qualifier, "")
-            inside = path.removeprefix(PACKAGE) if path.startswith(PACKAGE) else qualifier
+            internal = path.startswith(f"{INTERNAL_APIS}/")
+            inside = path.removeprefix(f"{INTERNAL_APIS}/") if internal else qualifier
             return f"{_CALLED.get(path, inside)}.{name}"
         return f"{group}.{name}" if name[0].isupper() else name
 

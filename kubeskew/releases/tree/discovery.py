@@ -8,11 +8,10 @@ The core group is in `api__v1.json`, the others are in `aggregated_v2.json`; ups
 from collections.abc import Iterator
 from typing import Any
 
-from tree_sitter import Node
-
 from kubeskew.apimachinery.resources import GroupVersionKind
-from kubeskew.releases.tree.go_syntax import TreeError, nodes_of, text_of
-from kubeskew.releases.tree.source_tree import Package, SourceTree
+from kubeskew.releases.tree.go_values import Scope
+from kubeskew.releases.tree.registration import install_packages, registered_kinds, registering_package
+from kubeskew.releases.tree.source_tree import API, INTERNAL_APIS, Package, SourceTree
 
 Document = dict[str, Any]
 
@@ -20,8 +19,7 @@ CORE = "api/discovery/api__v1.json"
 AGGREGATED = "api/discovery/aggregated_v2.json"
 _STANDARD = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
 _READ_WRITE = ["get", "patch", "update"]
-_INTERNAL = "k8s.io/kubernetes/pkg/apis"
-_EXTERNAL = "k8s.io/api/"
+_DOCUMENT = "discovery document of Kubernetes"
 
 
 def discovery(tree: SourceTree) -> Document:
@@ -33,22 +31,23 @@ def discovery(tree: SourceTree) -> Document:
     try:
         resources = list(_of_core(core))
     except (KeyError, TypeError, AttributeError) as error:
-        raise _no_document(tree, CORE, error) from None
+        raise tree.misshapen(CORE, _DOCUMENT, error) from None
     try:
         groups = [item["metadata"]["name"] for item in aggregated["items"]]
         for item in aggregated["items"]:
             resources += _of_group(item)
     except (KeyError, TypeError, AttributeError) as error:
-        raise _no_document(tree, AGGREGATED, error) from None
+        raise tree.misshapen(AGGREGATED, _DOCUMENT, error) from None
     return {"groupOrder": groups, "resources": [{**fact, "minors": span} for fact in resources]}
 
 
-def _no_document(tree: SourceTree, path: str, error: Exception) -> TreeError:
-    reason = f"{type(error).__name__}: {error}"
-    return TreeError(
-        f"{tree.root / path}: this is no discovery document of Kubernetes ({reason}); "
-        "run hack/update-openapi-spec.sh and import again"
-    )
+def listed_resources(tree: SourceTree) -> set[tuple[str, str, str]]:
+    """Group, plural and kind of what the API server of the tree lists."""
+    return {
+        (fact["group"], fact["resource"], fact["kind"])
+        for fact in discovery(tree)["resources"]
+        if fact["verbs"] == "std" or "list" in fact["verbs"]
+    }
 
 
 def _of_core(document: Document) -> Iterator[Document]:
@@ -124,57 +123,29 @@ def known_kinds(tree: SourceTree, served: Document) -> list[GroupVersionKind]:
         for each in (fact, *fact.get("subresources", {}).values()):
             group, version = each.get("group", fact["group"]), each.get("version", fact["version"])
             listed.add(GroupVersionKind(group, version, each["kind"]))
-    known = {gvk for package in _installed(tree) for gvk in _registered(tree.package(package))}
+    known = {gvk for package in _installed(tree) for gvk in _registered(tree, package)}
     return sorted(gvk for gvk in known - listed if not gvk.kind.endswith(("List", "Options")))
 
 
-def _installed(tree: SourceTree) -> Iterator[str]:
-    """Yields import paths of the published packages whose types `pkg/apis/GROUP/install` registers."""
-    for package in tree.packages_below(_INTERNAL):
-        if not package.endswith("/install"):
-            continue
-        for file in tree.package(package).files():
+def _installed(tree: SourceTree) -> Iterator[Package]:
+    """Yields the published packages whose types are installed."""
+    for install in install_packages(tree):
+        for file in tree.package(install).files():
             for path in sorted(file.imports.values()):
-                if path.startswith(f"{_INTERNAL}/"):
-                    yield from _published(tree.package(path))
+                if path.startswith(f"{INTERNAL_APIS}/"):
+                    package = registering_package(tree, path)
+                    if package.path.startswith(f"{API}/"):
+                        yield package
 
 
-def _published(package: Package) -> Iterator[str]:
-    file = package.file("register.go")
-    if file is not None:
-        yield from (path for path in sorted(file.imports.values()) if path.startswith(_EXTERNAL))
-
-
-def _registered(package: Package) -> Iterator[GroupVersionKind]:
-    """Yields what `AddKnownTypes(SchemeGroupVersion, &Kind{}, …)` names of the package itself."""
-    file = package.file("register.go")
-    if file is None:
+def _registered(tree: SourceTree, package: Package) -> Iterator[GroupVersionKind]:
+    """Yields the kinds that a package registers of its own types."""
+    declaration = package.values.get("SchemeGroupVersion")
+    if declaration is None:
         return
-    group = next((_string(value.node) for value in file.constants() if value.name == "GroupName"), "")
-    versions = [value.node for value in file.variables() if value.name == "SchemeGroupVersion"]
-    version = _version(versions[0]) if versions else ""
-    for function in file.functions():
-        for call in nodes_of(function.node, "call_expression"):
-            called = call.child_by_field_name("function")
-            if called is None or not text_of(called).endswith(".AddKnownTypes"):
-                continue
-            for literal in nodes_of(call, "composite_literal"):
-                kind = literal.child_by_field_name("type")
-                if kind is not None and kind.type == "type_identifier":
-                    yield GroupVersionKind(group, version, text_of(kind))
-
-
-def _version(node: Node | None) -> str:
-    """The version of `schema.GroupVersion{Group: …, Version: …}`."""
-    for element in nodes_of(node, "keyed_element") if node is not None else ():
-        key, value = element.named_children
-        if text_of(key) == "Version":
-            return _string(value)
-    return ""
-
-
-def _string(node: Node | None) -> str:
-    """The first string literal below a node."""
-    for literal in nodes_of(node, "interpreted_string_literal") if node is not None else ():
-        return text_of(literal)[1:-1]
-    return ""
+    node, declaring = declaration
+    version = Scope(tree, declaring).literal(node)
+    for file in package.files():
+        for kind in registered_kinds(file):
+            if "." not in kind:
+                yield GroupVersionKind(version.text("Group"), version.text("Version"), kind)

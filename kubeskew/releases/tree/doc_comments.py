@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from kubeskew.releases.tree.go_syntax import GoFile, TypeDeclaration
-from kubeskew.releases.tree.go_types import API, api_packages, tags_of
+from kubeskew.releases.tree.go_types import api_packages
+from kubeskew.releases.tree.protobuf_numbers import definition_name
 from kubeskew.releases.tree.source_tree import SourceTree
 
 _DIRECTIVE = re.compile(r"[a-z0-9]+:[a-z0-9]")
@@ -22,39 +23,32 @@ class Comments:
 
     def __init__(self, tree: SourceTree) -> None:
         self._tree = tree
-        self._types: dict[str, dict[str, TypeDeclaration]] = {}
 
     def definitions(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Pairs names of structs' definitions with `{"doc": text, "fields": {field: text}}`."""
         for path in api_packages(self._tree):
-            prefix = "io.k8s.api." + path.removeprefix(f"{API}/").replace("/", ".")
-            for name, declaration in sorted(self._of(path).items()):
+            for name, declaration in sorted(self._tree.package(path).types.items()):
                 if declaration.is_struct:
                     fields = {field: text for field, text in self._fields(declaration) if text}
-                    yield f"{prefix}.{name}", {"doc": description(declaration.doc), "fields": fields}
-
-    def _of(self, package: str) -> dict[str, TypeDeclaration]:
-        if package not in self._types:
-            self._types[package] = self._tree.package(package).types()
-        return self._types[package]
+                    documented = {"doc": description(declaration.doc), "fields": fields}
+                    yield definition_name(path, name), documented
 
     def _fields(self, declaration: TypeDeclaration) -> Iterator[tuple[str, str]]:
         """The fields of structs that are embedded belong to the struct around them."""
         for field in declaration.fields():
-            name, *_ = tags_of(field).get("json", "").split(",")
+            name = field.json_name
             if name and name != "-":
                 yield name, description(field.doc)
             elif field.embedded and not name:
-                embedded = self._named(field.type, declaration.file)
+                embedded = self._declared(field.type, declaration.file)
                 if embedded is not None:
                     yield from self._fields(embedded)
 
-    def _named(self, expression: str, file: GoFile) -> TypeDeclaration | None:
+    def _declared(self, expression: str, file: GoFile) -> TypeDeclaration | None:
         """The declaration behind a name, which may be an alias of another."""
-        qualifier, _, name = expression.lstrip("*").rpartition(".")
-        found = self._of(file.imports.get(qualifier, "") if qualifier else file.package).get(name)
+        found = self._tree.declared_type(expression, file)
         if found is not None and found.alias:
-            return self._named(found.text(), found.file)
+            return self._declared(found.text(), found.file)
         return found
 
 

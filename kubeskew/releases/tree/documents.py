@@ -9,12 +9,12 @@ from itertools import chain
 from typing import Any
 
 from kubeskew.releases.tree.doc_comments import Comments
-from kubeskew.releases.tree.go_syntax import TreeError
 from kubeskew.releases.tree.source_tree import SourceTree
 
 Document = dict[str, Any]
 
 V2 = "api/openapi-spec/swagger.json"
+_DOCUMENT = "OpenAPI document of Kubernetes"
 _GVK = "x-kubernetes-group-version-kind"
 _REFERENCE = "#/definitions/"
 # Members of schemas, of which what is read further has to be of these types.
@@ -39,7 +39,7 @@ def openapi(tree: SourceTree) -> Document:
             "paths": {path: _path(item) for path, item in sorted(document["paths"].items())},
         }
     except (KeyError, TypeError, AttributeError) as error:
-        raise _no_document(tree, V2, error) from None
+        raise tree.misshapen(V2, _DOCUMENT, error) from None
 
 
 def descriptions(tree: SourceTree) -> Document:
@@ -61,7 +61,7 @@ def descriptions(tree: SourceTree) -> Document:
             "token": document["securityDefinitions"]["BearerToken"].get("description", ""),
         }
     except (KeyError, TypeError, AttributeError) as error:
-        raise _no_document(tree, V2, error) from None
+        raise tree.misshapen(V2, _DOCUMENT, error) from None
 
 
 def _with_comments(definitions: Document, tree: SourceTree) -> Document:
@@ -104,14 +104,6 @@ def _parameters(document: Document) -> Iterator[tuple[str, str]]:
                 text = parameter["description"]
                 named = parameter["name"] == "name" and kind
                 yield parameter["name"], text.replace(kind, "{kind}") if named else text
-
-
-def _no_document(tree: SourceTree, path: str, error: Exception) -> TreeError:
-    reason = f"{type(error).__name__}: {error}"
-    return TreeError(
-        f"{tree.root / path}: this is no OpenAPI document of Kubernetes ({reason}); "
-        "run hack/update-openapi-spec.sh and import again"
-    )
 
 
 def _without_prose(schema: Document, known: Document) -> Document:

@@ -7,7 +7,7 @@ from typing import Final
 
 from tree_sitter import Node
 
-from kubeskew.releases.tree.go_syntax import GoFile, TreeError, text_of
+from kubeskew.releases.tree.go_syntax import GoFile, TreeError, Value, text_of
 from kubeskew.releases.tree.go_values import Call, Literal, Reference, Scope
 from kubeskew.releases.tree.source_tree import SourceTree
 
@@ -34,13 +34,11 @@ _PASSING: Final = {Reference("k8s.io/utils/ptr", "To")} | {
 class Constants:
     def __init__(self, tree: SourceTree) -> None:
         self._tree = tree
-        self._declared: dict[str, dict[str, tuple[GoFile, str, Node | None]]] = {}
 
     def value(self, node: Node, file: GoFile) -> Scalar:
         """The value of an expression of a file; that of a pointer is the value behind it."""
         if node.type == "type_conversion_expression":  # ptr.To[int32](1)
-            qualifier, _, name = text_of(node).partition("[")[0].rpartition(".")
-            passes = Reference(file.imports.get(qualifier, ""), name) in _PASSING
+            passes = Reference(*file.named(text_of(node).partition("[")[0])) in _PASSING
             return self.value(node.named_children[-1], file) if passes else UNKNOWN
         try:
             found = Scope(self._tree, file).value(node)
@@ -53,25 +51,13 @@ class Constants:
 
     def of(self, package: str, name: str) -> Scalar:
         """The value of a constant by its package and name."""
-        return self.typed(name, package)[1] if name in self._of(package) else UNKNOWN
+        constant = self._tree.package(package).constants.get(name)
+        return self.typed(constant)[1] if constant is not None else UNKNOWN
 
-    def typed(self, name: str, package: str) -> tuple[str, Scalar]:
-        """The type of a constant of a package, as its file writes it, and its value."""
-        file, kind, node = self._of(package)[name]
+    def typed(self, constant: Value) -> tuple[str, Scalar]:
+        """The type of a constant, as its file writes it, and its value."""
+        kind, node = constant.type, constant.node
         if node is None:
             return kind, UNKNOWN
         function = node.child_by_field_name("function") if node.type == "call_expression" else None
-        return kind or (text_of(function) if function is not None else ""), self.value(node, file)
-
-    def names(self, package: str) -> list[str]:
-        """Names of the package's constants in the order of the source."""
-        return list(self._of(package))
-
-    def _of(self, package: str) -> dict[str, tuple[GoFile, str, Node | None]]:
-        if package not in self._declared:
-            self._declared[package] = {
-                constant.name: (file, constant.type, constant.node)
-                for file in self._tree.package(package).files()
-                for constant in file.constants()
-            }
-        return self._declared[package]
+        return kind or (text_of(function) if function is not None else ""), self.value(node, constant.file)

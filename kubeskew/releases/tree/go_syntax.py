@@ -17,6 +17,7 @@ _LANGUAGE = Language(tree_sitter_go.language())
 # The grammar knows new(T) alone. Since Go 1.26 it takes any expression, which under another name is a call.
 _NEW = re.compile(rb"\bnew\(")
 _COMMENTS = Query(_LANGUAGE, "(comment) @comment")
+_TAG = re.compile(r'(\w+):"((?:[^"\\]|\\.)*)"')
 
 
 CIRCLE = "are made of themselves in a circle; fix it and import again"
@@ -35,6 +36,16 @@ class StructField:
     tag: str
     embedded: bool
     doc: tuple[str, ...]
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """The parts of the tag by their keys."""
+        return dict(_TAG.findall(self.tag))
+
+    @property
+    def json_name(self) -> str:
+        """The name in the tag: empty if it has none, `-` if JSON does not have the field."""
+        return self.tags.get("json", "").split(",")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +88,7 @@ class Value:
     type: str
     node: Node | None
     doc: tuple[str, ...]
+    file: "GoFile"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +114,20 @@ class Function:
         return found
 
 
+@dataclass(frozen=True, slots=True)
+class MethodCall:
+    """`owner.method(arguments)`; comments are no arguments."""
+
+    owner: Node
+    method: str
+    arguments: tuple[Node, ...]
+
+
 class GoFile:
-    """One parsed file of a package. Raises TreeError, with file and line, if it is no Go."""
+    """One parsed file of a package. Raises TreeError, with file and line, if it is no Go.
+
+    `root` is the syntax node of the whole file.
+    """
 
     def __init__(self, path: Path, package: str) -> None:
         self.path = path
@@ -113,11 +137,11 @@ class GoFile:
             source.decode()
         except UnicodeDecodeError:
             raise TreeError(f"{path}: this is no UTF-8; fix it and import again") from None
-        self._root = Parser(_LANGUAGE).parse(source).root_node
-        if self._root.has_error:
-            self._root = Parser(_LANGUAGE).parse(_NEW.sub(b"neW(", source)).root_node
-        if self._root.has_error:
-            raise TreeError(f"{path}:{_error_line(self._root)}: this is no Go; fix it and import again")
+        self.root = Parser(_LANGUAGE).parse(source).root_node
+        if self.root.has_error:
+            self.root = Parser(_LANGUAGE).parse(_NEW.sub(b"neW(", source)).root_node
+        if self.root.has_error:
+            raise TreeError(f"{path}:{_error_line(self.root)}: this is no Go; fix it and import again")
 
     @property
     def is_generated(self) -> bool:
@@ -152,34 +176,39 @@ class GoFile:
         yield from self._values("var_declaration", "var_spec")
 
     def functions(self) -> Iterator[Function]:
-        for node in self._root.children:
+        for node in self.root.children:
             if node.type in ("function_declaration", "method_declaration"):
                 name = node.child_by_field_name("name")
                 yield Function(text_of(name) if name is not None else "", _receiver(node), node)
 
+    def named(self, expression: str) -> tuple[str, str]:
+        """Import path and name of `v1.Pod` or `*Pod`; the path is empty if the file does not import it."""
+        qualifier, _, name = expression.lstrip("*").rpartition(".")
+        return self.imports.get(qualifier, "") if qualifier else self.package, name
+
     def mentions(self, word: str) -> bool:
         """Cheaper than to walk the syntax of a file that has nothing of it."""
-        return word.encode() in (self._root.text or b"")
+        return word.encode() in (self.root.text or b"")
 
     def code(self) -> bytes:
         """The source without comments, empty lines and spaces at line ends; `//go:` lines are code."""
-        source, kept, start = self._root.text or b"", bytearray(), 0
-        comments = QueryCursor(_COMMENTS).captures(self._root).get("comment", [])
+        source, kept, start = self.root.text or b"", bytearray(), 0
+        comments = QueryCursor(_COMMENTS).captures(self.root).get("comment", [])
         for comment in sorted(comments, key=lambda node: node.start_byte):
-            if not source.startswith(b"//go:", comment.start_byte - self._root.start_byte):
-                kept += source[start : comment.start_byte - self._root.start_byte]
-                start = comment.end_byte - self._root.start_byte
+            if not source.startswith(b"//go:", comment.start_byte - self.root.start_byte):
+                kept += source[start : comment.start_byte - self.root.start_byte]
+                start = comment.end_byte - self.root.start_byte
         kept += source[start:]
         return b"\n".join(line.rstrip() for line in kept.split(b"\n") if line.strip())
 
     def nodes(self, *kinds: str) -> Iterator[Node]:
         """All syntax nodes of these types, in the order of the source."""
-        yield from nodes_of(self._root, *kinds)
+        yield from nodes_of(self.root, *kinds)
 
     def package_comment(self) -> tuple[str, ...]:
         """All comments that stand before the package clause, as lines."""
         comments = []
-        for node in self._root.children:
+        for node in self.root.children:
             if node.type == "package_clause":
                 break
             if node.type == "comment":
@@ -187,7 +216,7 @@ class GoFile:
         return tuple(line for node in comments for line in _comment_lines(node))
 
     def _children(self, kind: str) -> Iterator[Node]:
-        return (node for node in self._root.children if node.type == kind)
+        return (node for node in self.root.children if node.type == kind)
 
     def _values(self, declaration_type: str, spec_type: str) -> Iterator[Value]:
         for declaration in self._children(declaration_type):
@@ -196,7 +225,7 @@ class GoFile:
                 values = value.named_children if value is not None else []
                 for place, name in enumerate(spec.children_by_field_name("name")):
                     node = values[place] if place < len(values) else None
-                    yield Value(text_of(name), text_of(kind) if kind is not None else "", node, doc)
+                    yield Value(text_of(name), text_of(kind) if kind is not None else "", node, doc, self)
 
 
 def text_of(node: Node) -> str:
@@ -212,6 +241,43 @@ def nodes_of(node: Node, *kinds: str) -> Iterator[Node]:
         if here.type in kinds:
             yield here
         todo += reversed(here.children)
+
+
+def method_calls(node: Node, *methods: str) -> Iterator[MethodCall]:
+    """Yields the calls of these methods, or functions of other packages, at and below a node."""
+    for call in nodes_of(node, "call_expression"):
+        function, arguments = call.child_by_field_name("function"), call.child_by_field_name("arguments")
+        if function is None or arguments is None or function.type != "selector_expression":
+            continue
+        owner, name = function.child_by_field_name("operand"), function.child_by_field_name("field")
+        if owner is not None and name is not None and text_of(name) in methods:
+            listed = tuple(child for child in arguments.named_children if child.type != "comment")
+            yield MethodCall(owner, text_of(name), listed)
+
+
+def asked_gate(condition: Node) -> Node | None:
+    """The gate that `utilfeature.DefaultFeatureGate.Enabled(…)` asks for; None of another condition."""
+    function, arguments = (condition.child_by_field_name(name) for name in ("function", "arguments"))
+    if function is None or arguments is None or not text_of(function).endswith("FeatureGate.Enabled"):
+        return None
+    return next(iter(arguments.named_children), None)
+
+
+def statements(block: Node) -> list[Node]:
+    """The statements of a block, without comments."""
+    listed = next((node for node in block.children if node.type == "statement_list"), None)
+    return [node for node in listed.named_children if node.type != "comment"] if listed is not None else []
+
+
+def assigned(statement: Node) -> list[tuple[Node, Node]]:
+    """Pairs the targets of an assignment or a short declaration with their values.
+
+    There are none if one call gives several values.
+    """
+    left, right = statement.child_by_field_name("left"), statement.child_by_field_name("right")
+    if left is None or right is None or len(left.named_children) != len(right.named_children):
+        return []
+    return list(zip(left.named_children, right.named_children, strict=True))
 
 
 def doc_above(node: Node, comments: list[Node], *, blocks: bool = True) -> tuple[str, ...]:

@@ -28,13 +28,12 @@ from kubeskew.releases.tree.go_syntax import (
     nodes_of,
     text_of,
 )
-from kubeskew.releases.tree.source_tree import Package, SourceTree
+from kubeskew.releases.tree.source_tree import API, META, Package, SourceTree
 
 Document = dict[str, Any]
 
-API = "k8s.io/api"
 MACHINERY = (
-    "k8s.io/apimachinery/pkg/apis/meta/v1",
+    META,
     "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1",
     "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1",
 )
@@ -42,7 +41,6 @@ _VERSION = re.compile(r"v\d+((alpha|beta)\d+)?$")
 _MARKER = re.compile(r"\+[A-Za-z]")
 _METADATA = ("ObjectMeta", "ListMeta")  # named in JSON, but always `metadata`
 _REFERENCE = re.compile(r"default=ref\(([^)]+)\)")
-_TAG = re.compile(r'(\w+):"((?:[^"\\]|\\.)*)"')
 
 
 def types(tree: SourceTree) -> Document:
@@ -72,8 +70,8 @@ def api_packages(tree: SourceTree) -> list[str]:
 
 def package_types(package: Package, constants: Constants) -> Document:
     """All exported types of a package, by name."""
-    values = _values(constants, package.path)
-    declared = sorted(package.types().items())
+    values = _values(constants, package)
+    declared = sorted(package.types.items())
     return {
         name: _declaration(declaration, values.get(name, []))
         for name, declaration in declared
@@ -105,7 +103,7 @@ def _declaration(declaration: TypeDeclaration, values: list[str]) -> Document:
 def _fields(declaration: TypeDeclaration) -> Iterator[tuple[str, Document]]:
     """Fields that JSON does not have are left out."""
     for field in declaration.fields():
-        tags = tags_of(field)
+        tags = field.tags
         name, *options = tags.get("json", "").split(",")
         if name == "-" or not field.name[:1].isupper():
             continue
@@ -124,16 +122,11 @@ def _field(field: StructField, tags: Mapping[str, str], options: list[str]) -> D
     return made
 
 
-def tags_of(field: StructField) -> dict[str, str]:
-    """The parts of a field's tag by their keys."""
-    return dict(_TAG.findall(field.tag))
-
-
-def _values(constants: Constants, package: str) -> dict[str, list[str]]:
+def _values(constants: Constants, package: Package) -> dict[str, list[str]]:
     """The texts of constants by the name of their type, in the order of the source."""
     found: dict[str, list[str]] = {}
-    for name in constants.names(package):
-        kind, value = constants.typed(name, package)
+    for constant in package.constants.values():
+        kind, value = constants.typed(constant)
         if kind and isinstance(value, str) and value not in found.setdefault(kind, []):
             found[kind].append(value)
     return {kind: values for kind, values in found.items() if values}

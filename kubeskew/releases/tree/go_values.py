@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from tree_sitter import Node
 
 from kubeskew.releases.tree.go_syntax import GoFile, TreeError, text_of
-from kubeskew.releases.tree.source_tree import SourceTree
+from kubeskew.releases.tree.source_tree import Packages
 
 # Components run on Linux: a value that depends on the operating system is what it is there.
 _PREDECLARED = {("runtime", "GOOS"): "linux"}
@@ -59,6 +59,7 @@ class Literal:
         return [value for _, value in self.entries]
 
 
+_GATE = Reference("k8s.io/component-base/featuregate", "Feature")
 Constant = str | int | float | bool | None
 Evaluated = Constant | Literal | Call | Reference
 
@@ -74,7 +75,7 @@ def unreadable(file: GoFile, node: Node, problem: str) -> TreeError:
 class Scope:
     """The names that an expression sees. `locals` are those of its function, by what was assigned to them."""
 
-    tree: SourceTree
+    tree: Packages
     file: GoFile
     locals: Mapping[str, Evaluated] = field(default_factory=dict)
 
@@ -235,12 +236,14 @@ class Scope:
         return Call(reference, arguments, node)
 
     def _is_type(self, reference: Reference) -> bool:
+        if reference == _GATE:
+            return True
         if reference.package == self.file.package and reference.name in ("string", "int", "int32", "int64"):
             return True
-        return reference.name in self.tree.package(reference.package).type_names
+        return reference.name in self.tree.package(reference.package).types
 
 
-def declared(tree: SourceTree, reference: Reference) -> tuple[Node, GoFile] | None:
+def declared(tree: Packages, reference: Reference) -> tuple[Node, GoFile] | None:
     """The value of a package's constant or variable, with its file; None if it has none that is written."""
     return tree.package(reference.package).values.get(reference.name) if reference.package else None
 

@@ -12,24 +12,22 @@ The second of a pair is the way in which the field is shown: one letter, or a ty
 import re
 
 from kubeskew.releases.tree.go_syntax import CIRCLE, GoFile, TreeError, TypeDeclaration
-from kubeskew.releases.tree.source_tree import SourceTree
+from kubeskew.releases.tree.source_tree import INTERNAL_APIS, META, SourceTree
 
 GROUPS = (
     "admissionregistration", "apps", "autoscaling", "batch", "certificates", "coordination", "core",
     "discovery", "flowcontrol", "networking", "node", "policy", "rbac", "scheduling", "storage",
 )  # fmt: skip
-PACKAGE = "k8s.io/kubernetes/pkg/apis/"
-_META = "k8s.io/apimachinery/pkg/apis/meta/v1"
 _SORTS = {"string": "s", "bool": "b", "int": "i", "int32": "i", "int64": "i", "float64": "i", "byte": "i"} | {
     "k8s.io/apimachinery/pkg/types.UID": "s",
     "k8s.io/apimachinery/pkg/types.NodeName": "s",
     "k8s.io/apimachinery/pkg/util/intstr.IntOrString": "i",
     "k8s.io/apimachinery/pkg/api/resource.Quantity": "q",
-    f"{_META}.Time": "n",
-    f"{_META}.MicroTime": "n",
-    f"{_META}.ObjectMeta": "m",
-    f"{_META}.LabelSelector": "l",
-    f"{_META}.ListMeta": "e",
+    f"{META}.Time": "n",
+    f"{META}.MicroTime": "n",
+    f"{META}.ObjectMeta": "m",
+    f"{META}.LabelSelector": "l",
+    f"{META}.ListMeta": "e",
 }
 _FOREIGN_STRUCT = "e"  # one with JSON names
 _MARKED = re.compile(r"(\*|\[\]|map\[[^]]*\])(.*)$", re.DOTALL)
@@ -54,7 +52,7 @@ class _Types:
         self._declared = {
             f"{group}.{name}": declared
             for group in GROUPS
-            for name, declared in tree.package(PACKAGE + group).types().items()
+            for name, declared in tree.package(f"{INTERNAL_APIS}/{group}").types.items()
         }
 
     def shapes(self) -> dict[str, Shape]:
@@ -68,7 +66,7 @@ class _Types:
         """Fields of embedded structs are among a struct's own; there are none if it has JSON names."""
         found: Shape = []
         for field in declared.fields():
-            full = _full_name(field.type.removeprefix("*"), declared.file)
+            full = _full_name(field.type, declared.file)
             if not field.embedded:
                 if "json:" in field.tag:
                     return []
@@ -95,8 +93,7 @@ class _Types:
 
 def _full_name(expression: str, file: GoFile) -> str:
     """`core.PodSpec` of an internal type, the import path and the name of another, scalars as they are."""
-    qualifier, _, name = expression.rpartition(".")
-    if not qualifier and expression in _SORTS:
+    if expression in _SORTS:
         return expression
-    path = file.imports.get(qualifier, qualifier) if qualifier else file.package
-    return f"{path.removeprefix(PACKAGE)}.{name}"
+    path, name = file.named(expression)
+    return f"{path.removeprefix(f'{INTERNAL_APIS}/')}.{name}"

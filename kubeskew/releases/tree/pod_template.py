@@ -7,11 +7,10 @@ it is made of. An embedded field has no JSON name, and the name of its type.
 import re
 
 from kubeskew.releases.tree.go_syntax import GoFile, TypeDeclaration
-from kubeskew.releases.tree.go_types import tags_of
-from kubeskew.releases.tree.source_tree import SourceTree
+from kubeskew.releases.tree.source_tree import API, META, SourceTree
 
 _ROOT = "v1.PodTemplateSpec"
-_PACKAGES = ("k8s.io/api/core/v1", "k8s.io/apimachinery/pkg/apis/meta/v1")
+_PACKAGES = (f"{API}/core/v1", META)
 _NAME = re.compile(r"(?:(\w+)\.)?([A-Za-z_]\w*)")
 _BUILT_IN = {"string", "bool", "int32", "int64", "byte", "map"}
 
@@ -19,7 +18,7 @@ Layout = dict[str, list[list[str]] | str]
 
 
 def pod_template(tree: SourceTree) -> Layout:
-    declared = {name: one for path in _PACKAGES for name, one in tree.package(path).types().items()}
+    declared = {name: one for path in _PACKAGES for name, one in tree.package(path).types.items()}
     found: Layout = {}
     missing = [_ROOT]
     while missing:
@@ -41,11 +40,11 @@ def _shape(declared: TypeDeclaration) -> list[list[str]] | str:
     return [
         [
             field.name,
-            tags_of(field).get("json", "").split(",")[0],
+            field.json_name,
             _reflected(field.type, declared.file),
         ]
         for field in declared.fields()
-        if "json" in tags_of(field)
+        if "json" in field.tags
     ]
 
 

@@ -10,17 +10,16 @@ from typing import Any
 
 from tree_sitter import Node
 
-from kubeskew.releases.tree.go_syntax import Function, GoFile, TreeError, nodes_of, text_of
-from kubeskew.releases.tree.go_values import Call, Evaluated, Literal, Reference, Scope, unreadable
-from kubeskew.releases.tree.source_tree import SourceTree
-from kubeskew.releases.tree.storage_versions import listed_resources, registered_kinds
+from kubeskew.releases.tree.discovery import listed_resources
+from kubeskew.releases.tree.go_syntax import Function, GoFile, assigned, method_calls, statements, text_of
+from kubeskew.releases.tree.go_values import Call, Literal, Reference, Scope, declared, unreadable
+from kubeskew.releases.tree.registration import group_name, registered_kinds
+from kubeskew.releases.tree.source_tree import INTERNAL_APIS, META, SourceTree
 
 _PRINTERS = "k8s.io/kubernetes/pkg/printers/internalversion"
 _AGGREGATOR = "k8s.io/kube-aggregator/pkg/registry/apiservice/etcd"
 _API_SERVICE = "apiregistration.k8s.io/APIService"
 _DEFINITIONS = "TableColumnDefinition"
-_META = "k8s.io/apimachinery/pkg/apis/meta/v1"
-_INTERNAL_APIS = "k8s.io/kubernetes/pkg/apis/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +51,7 @@ def column_descriptions(tree: SourceTree) -> dict[str, dict[str, str]]:
 
 
 def _columns(tree: SourceTree) -> dict[str, list[_Column]]:
-    package = tree.package(_PRINTERS)
-    file = package.file("printers.go")
-    if file is None:
-        raise TreeError(
-            f"{tree.directory(_PRINTERS) / 'printers.go'} is missing: restore it and import again"
-        )
+    file = tree.package(_PRINTERS).needed("printers.go")
     handlers = _Handlers(tree, file)
     for function in file.functions():
         if function.name == "AddHandlers" and function.body is not None:
@@ -77,10 +71,8 @@ class _Handlers:
         self._lists: dict[str, list[_Column]] = {}
 
     def follow(self, body: Node) -> None:
-        for statement in nodes_of(body, "statement_list"):
-            for node in statement.named_children:
-                self._statement(node)
-            return
+        for statement in statements(body):
+            self._statement(statement)
 
     def _statement(self, node: Node) -> None:
         if node.type in ("if_statement", "for_statement", "expression_switch_statement"):
@@ -88,14 +80,11 @@ class _Handlers:
                 raise unreadable(self._file, node, "columns that depend on a condition cannot be imported")
             return
         if node.type in ("short_var_declaration", "assignment_statement"):
-            left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
-            if left is not None and right is not None and _DEFINITIONS in text_of(right):
-                self._lists[text_of(left)] = self._list(right.named_children[0])
-        for call in nodes_of(node, "call_expression"):
-            function, arguments = call.child_by_field_name("function"), call.child_by_field_name("arguments")
-            if function is None or arguments is None or not text_of(function).endswith(".TableHandler"):
-                continue
-            definitions, handler = arguments.named_children
+            for target, value in assigned(node):
+                if _DEFINITIONS in text_of(value):
+                    self._lists[text_of(target)] = self._list(value)
+        for call in method_calls(node, "TableHandler"):
+            definitions, handler = call.arguments
             kind = self._kind(handler)
             if kind is not None:
                 self.columns[kind] = self._list(definitions)
@@ -128,35 +117,31 @@ class _Handlers:
 def _same_kinds(tree: SourceTree) -> Iterator[tuple[str, str]]:
     """Listed kinds that are another group's, as `&core.Event{}` among those of events.k8s.io."""
     listed = {f"{group}/{kind}" for group, _, kind in listed_resources(tree)}
-    for path in tree.packages_below(_INTERNAL_APIS.rstrip("/")):
+    for path in tree.packages_below(INTERNAL_APIS):
         file = tree.package(path).file("register.go")
-        own = tree.package(path).values.get("GroupName") if file is not None else None
-        for kind in registered_kinds(file) if file is not None and own is not None else ():
-            qualifier, _, name = kind.rpartition(".")
-            other = tree.package(file.imports.get(qualifier, "")).values.get("GroupName") if file else None
-            if qualifier and own is not None and other is not None:
-                mine, others = (Scope(tree, declaring).text(node) for node, declaring in (own, other))
-                if f"{mine}/{name}" in listed:
-                    yield f"{mine}/{name}", f"{others}/{name}"
+        for kind in registered_kinds(file) if file is not None else ():
+            if file is not None and "." in kind:
+                package, name = file.named(kind)
+                own, other = group_name(tree, path), group_name(tree, package)
+                if other is not None and f"{own}/{name}" in listed:
+                    yield f"{own}/{name}", f"{other}/{name}"
 
 
 def _printed(tree: SourceTree, file: GoFile, function: Function) -> str | None:
     """The kind by the type of the first parameter, `*apps.Deployment`."""
     parameters = function.parameters()
-    qualifier, _, kind = parameters[0][1].removeprefix("*").partition(".") if parameters else ("", "", "")
-    path = file.imports.get(qualifier, "")
-    if path == _META:
+    path, kind = file.named(parameters[0][1]) if parameters else ("", "")
+    if path == META:
         return f"meta/{kind}"
-    if not path.startswith(_INTERNAL_APIS):
+    if not path.startswith(f"{INTERNAL_APIS}/"):
         return None
-    declared = tree.package(path).types().get(kind)
-    if declared is not None and any(field.name == "ListMeta" for field in declared.fields()):
+    declaration = tree.package(path).types.get(kind)
+    if declaration is not None and any(field.name == "ListMeta" for field in declaration.fields()):
         return None
-    named = tree.package(path).values.get("GroupName")
-    if named is None:
+    group = group_name(tree, path)
+    if group is None:
         raise unreadable(file, function.node, "the group of what this prints cannot be read")
-    value, declaring = named
-    return f"{Scope(tree, declaring).text(value)}/{kind}"
+    return f"{group}/{kind}"
 
 
 def _definitions(listed: Literal) -> Iterator[_Column]:
@@ -204,9 +189,11 @@ def _description(tree: SourceTree, column: _Column) -> str:
     documented = _documented(tree, scope, owner) if owner is not None else None
     if documented is None or index is None:
         raise unreadable(scope.file, node, "this description cannot be read")
-    table = _values(tree, Reference(documented.package, f"map_{documented.name}"))
-    if not isinstance(table, Literal):
+    documentation = declared(tree, Reference(documented.package, f"map_{documented.name}"))
+    if documentation is None:
         return ""  # the type has no generated documentation
+    texts_node, declaring = documentation
+    table = Scope(tree, declaring).literal(texts_node)
     wanted = scope.text(index)
     texts = {table.scope.text(key): value for key, value in table.entries if key is not None}
     return table.scope.text(texts[wanted]) if wanted in texts else ""
@@ -216,20 +203,13 @@ def _documented(tree: SourceTree, scope: Scope, owner: Node) -> Reference | None
     """The type of `v1.Event{}`, or of its field in `v1.Event{}.InvolvedObject`."""
     if owner.type == "composite_literal":
         kind = owner.child_by_field_name("type")
-        qualifier, _, name = text_of(kind).partition(".") if kind is not None else ("", "", "")
-        return Reference(scope.file.imports.get(qualifier, ""), name)
+        return Reference(*scope.file.named(text_of(kind))) if kind is not None else None
     operand, name_node = owner.child_by_field_name("operand"), owner.child_by_field_name("field")
     outer = _documented(tree, scope, operand) if operand is not None and name_node is not None else None
-    declared = tree.package(outer.package).types().get(outer.name) if outer is not None else None
-    if outer is None or declared is None or name_node is None:
+    declaration = tree.package(outer.package).types.get(outer.name) if outer is not None else None
+    if declaration is None or name_node is None:
         return None
-    for field in declared.fields():
+    for field in declaration.fields():
         if field.name == text_of(name_node):
-            qualifier, _, name = field.type.lstrip("*").rpartition(".")
-            return Reference(declared.file.imports.get(qualifier, outer.package), name)
+            return Reference(*declaration.file.named(field.type))
     return None
-
-
-def _values(tree: SourceTree, reference: Reference) -> Evaluated:
-    found = tree.package(reference.package).values.get(reference.name)
-    return Scope(tree, found[1]).value(found[0]) if found is not None else None

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from kubeskew.releases.tree.go_syntax import GoFile, StructField, TreeError
-from kubeskew.releases.tree.go_types import MACHINERY, api_packages, tags_of
+from kubeskew.releases.tree.go_types import MACHINERY, api_packages
 from kubeskew.releases.tree.source_tree import SourceTree
 
 Numbers = dict[str, int]
@@ -24,7 +24,7 @@ _PACKAGES = (
 )
 _MODULE = re.compile(r"k8s\.io/((?:api|apimachinery|apiextensions-apiserver|kube-aggregator)/.*)$")
 _NUMBER = re.compile(r"\w+,(\d+),")
-_NAME = re.compile(r"(?:(\w+)\.)?([A-Za-z]\w*)$")
+_NAME = re.compile(r"(?:\w+\.)?[A-Za-z]\w*$")
 
 
 def protobuf_numbers(tree: SourceTree) -> dict[str, Numbers]:
@@ -37,8 +37,8 @@ def protobuf_numbers(tree: SourceTree) -> dict[str, Numbers]:
                 name = definition_name(package, declared.name)
                 if declared.is_struct:
                     table[name] = _ordered(_numbers(declared.fields(), file))
-                elif found := _NAME.match(declared.text()):
-                    others[name] = _definition(found, file)
+                elif _NAME.match(declared.text()):
+                    others[name] = definition_name(*file.named(declared.text()))
                 if len(set(table.get(name, {}).values())) < len(table.get(name, {})):
                     raise TreeError(
                         f"{file.path}: {declared.name} has a protobuf number twice; fix it and import again"
@@ -66,22 +66,18 @@ def definition_name(package: str, name: str) -> str:
     return f"io.k8s.{found[1].replace('/', '.')}.{name}" if found else ""
 
 
-def _definition(found: re.Match[str], file: GoFile) -> str:
-    return definition_name(file.imports.get(found[1], "") if found[1] else file.package, found[2])
-
-
 def _numbers(fields: Iterable[StructField], file: GoFile) -> Numbers:
     return dict(_numbered(fields, file))
 
 
 def _numbered(fields: Iterable[StructField], file: GoFile) -> Iterator[tuple[str, int]]:
     for field in fields:
-        tags = tags_of(field)
-        number, name = _NUMBER.match(tags.get("protobuf", "")), tags.get("json", "").split(",")[0]
+        tags, name = field.tags, field.json_name
+        number = _NUMBER.match(tags.get("protobuf", ""))
         if number is None or "json" not in tags or name == "-":
             continue
-        embedded = _NAME.match(field.type.removeprefix("*")) if field.embedded and not name else None
-        key = _EMBEDDED + _definition(embedded, file) if embedded is not None else name or field.name
+        is_inline = field.embedded and not name
+        key = _EMBEDDED + definition_name(*file.named(field.type)) if is_inline else name or field.name
         yield key, int(number[1])
 
 

@@ -9,7 +9,15 @@ from dataclasses import dataclass, replace
 
 from tree_sitter import Node
 
-from kubeskew.releases.tree.go_syntax import GoFile, TreeError, nodes_of, text_of
+from kubeskew.releases.tree.go_syntax import (
+    GoFile,
+    TreeError,
+    asked_gate,
+    assigned,
+    method_calls,
+    nodes_of,
+    text_of,
+)
 from kubeskew.releases.tree.go_values import Evaluated, Literal, Scope, unreadable
 from kubeskew.releases.tree.source_tree import SourceTree
 
@@ -115,13 +123,11 @@ def _if(node: Node, place: _Place) -> Iterator[_Storage]:
 
 def _with_names(initializer: Node, place: _Place) -> _Place:
     """`resource := "pods"` gives a name its value."""
-    left, right = initializer.child_by_field_name("left"), initializer.child_by_field_name("right")
-    if left is None or right is None or len(left.named_children) != len(right.named_children):
-        return place
-    names: dict[str, Evaluated] = {}
-    for name, value in zip(left.named_children, right.named_children, strict=True):
-        if value.type == "interpreted_string_literal":
-            names[text_of(name)] = place.scope.text(value)
+    names: dict[str, Evaluated] = {
+        text_of(name): place.scope.text(value)
+        for name, value in assigned(initializer)
+        if value.type == "interpreted_string_literal"
+    }
     return replace(place, scope=replace(place.scope, locals={**place.scope.locals, **names}))
 
 
@@ -140,29 +146,14 @@ def _gates(condition: Node, place: _Place) -> tuple[tuple[str, ...], tuple[str, 
                 return one[0] + other[0], ()
             case "||":
                 return (), one[1] + other[1]
-    return ((_gate(condition, place),), ()) if _asks_gate(condition) else ((), ())
-
-
-def _asks_gate(node: Node) -> bool:
-    function = node.child_by_field_name("function") if node.type == "call_expression" else None
-    return function is not None and text_of(function).endswith("FeatureGate.Enabled")
-
-
-def _gate(call: Node, place: _Place) -> str:
-    arguments = call.child_by_field_name("arguments")
-    if arguments is None or not arguments.named_children:
-        raise unreadable(place.scope.file, call, "this names no feature gate")
-    return place.scope.text(arguments.named_children[0])
+    gate = asked_gate(condition)
+    return ((place.scope.text(gate),), ()) if gate is not None else ((), ())
 
 
 def _served(condition: Node, place: _Place) -> tuple[str, str]:
     """Group and version of `….ResourceEnabled(v1.SchemeGroupVersion.WithResource(…))`, if it has them."""
-    for call in nodes_of(condition, "call_expression"):
-        function = call.child_by_field_name("function")
-        owner = function.child_by_field_name("operand") if function is not None else None
-        if owner is None or function is None or not text_of(function).endswith(".WithResource"):
-            continue
-        version = place.scope.value(owner)
+    for call in method_calls(condition, "WithResource"):
+        version = place.scope.value(call.owner)
         if isinstance(version, Literal):
             return version.text("Group"), version.text("Version")
     return place.served

@@ -14,7 +14,15 @@ from typing import Any
 
 from tree_sitter import Node
 
-from kubeskew.releases.tree.go_syntax import Function, GoFile, TreeError, text_of
+from kubeskew.releases.tree.go_syntax import (
+    Function,
+    GoFile,
+    TreeError,
+    asked_gate,
+    assigned,
+    statements,
+    text_of,
+)
 from kubeskew.releases.tree.go_values import Literal, Scope, unreadable
 from kubeskew.releases.tree.source_tree import SourceTree
 
@@ -104,9 +112,7 @@ class _Policy:
         self._functions: dict[str, tuple[Function, GoFile]] = {}
         package = tree.package(_POLICY)
         for name in _FILES:
-            file = package.file(name)
-            if file is None:
-                raise TreeError(f"{package.directory / name} is missing: restore it and import again")
+            file = package.needed(name)
             for function in file.functions():
                 named = function.name[:1].lower() + function.name[1:]
                 self._functions.setdefault(named, (function, file))
@@ -127,11 +133,10 @@ class _Policy:
         return returned.value if returned is not None else None
 
     def _block(self, block: Node, names: ChainMap[str, Any], when: When, file: GoFile) -> _Returned | None:
-        for listed in block.named_children:
-            for statement in listed.named_children if listed.type == "statement_list" else ():
-                returned = self._statement(statement, names, when, file)
-                if returned is not None:
-                    return returned
+        for statement in statements(block):
+            returned = self._statement(statement, names, when, file)
+            if returned is not None:
+                return returned
         return None
 
     def _statement(self, node: Node, names: ChainMap[str, Any], when: When, file: GoFile) -> _Returned | None:
@@ -144,8 +149,6 @@ class _Policy:
 
     def _followed(self, node: Node, names: ChainMap[str, Any], when: When, file: GoFile) -> _Returned | None:
         match node.type:
-            case "comment":
-                return None
             case "return_statement":
                 return self._return(node, names, when, file)
             case "expression_statement":
@@ -216,10 +219,10 @@ class _Policy:
             return self._gates(condition.named_children[0], file) | self._gates(
                 condition.named_children[1], file
             )
-        function, arguments = (condition.child_by_field_name(name) for name in ("function", "arguments"))
-        if function is None or arguments is None or not text_of(function).endswith("FeatureGate.Enabled"):
+        gate = asked_gate(condition)
+        if gate is None:
             raise unreadable(file, condition, "a policy that depends on this cannot be imported")
-        return frozenset({(Scope(self._tree, file).text(arguments.named_children[0]), True)})
+        return frozenset({(Scope(self._tree, file).text(gate), True)})
 
     def _value(self, node: Node, names: ChainMap[str, Any], when: When, file: GoFile) -> Any:
         match node.type:
@@ -343,11 +346,11 @@ class _Policy:
         raise unreadable(file, node, "a policy with such a call cannot be imported")
 
 
-def _pairs(node: Node, file: GoFile) -> Iterator[tuple[Node, Node]]:
-    left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
-    if left is None or right is None or len(left.named_children) != len(right.named_children):
+def _pairs(node: Node, file: GoFile) -> list[tuple[Node, Node]]:
+    pairs = assigned(node)
+    if not pairs:
         raise unreadable(file, node, "a policy with such a statement cannot be imported")
-    yield from zip(left.named_children, right.named_children, strict=True)
+    return pairs
 
 
 def _role_row(item: _Item) -> Row:

@@ -8,14 +8,17 @@ import re
 from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import yaml
 from tree_sitter import Node
 
 from kubeskew.apimachinery.versions import OLDEST_IMPORTED
-from kubeskew.releases.tree.go_syntax import Function, GoFile, TreeError, TypeDeclaration, Value
+from kubeskew.releases.tree.go_syntax import GoFile, TreeError, TypeDeclaration, Value
 
+API = "k8s.io/api"
+INTERNAL_APIS = "k8s.io/kubernetes/pkg/apis"
+META = "k8s.io/apimachinery/pkg/apis/meta/v1"
 _STAGING = "staging/src/"
 _MODULE = "k8s.io/kubernetes"
 _COMMIT = re.compile(r"[0-9a-f]{40,64}")
@@ -24,6 +27,12 @@ _NEEDED = (
     "staging/src/k8s.io/api/core/v1/types.go",
     "api/openapi-spec/swagger.json",
 )
+
+
+class Packages(Protocol):
+    """Packages by their import paths."""
+
+    def package(self, path: str) -> "Package": ...
 
 
 class SourceTree:
@@ -84,6 +93,13 @@ class SourceTree:
                 f"{self.root / path}: this is no JSON ({error}); fix it and import again"
             ) from None
 
+    def misshapen(self, path: str, expected: str, error: Exception) -> TreeError:
+        """The error for a JSON file that upstream's script makes and that is not as expected."""
+        return TreeError(
+            f"{self.root / path}: this is no {expected} ({type(error).__name__}: {error}); "
+            "run hack/update-openapi-spec.sh and import again"
+        )
+
     def yaml(self, path: str) -> Any:
         """A YAML file. Raises TreeError if it is none; None if the tree does not have it."""
         text = self.file(path)
@@ -100,6 +116,11 @@ class SourceTree:
         if path not in self._packages:
             self._packages[path] = Package(self.directory(path), path, self.root)
         return self._packages[path]
+
+    def declared_type(self, expression: str, file: GoFile) -> TypeDeclaration | None:
+        """The declaration of a type by its name in a file, `v1.Pod` or `*v1.Pod`."""
+        package, name = file.named(expression)
+        return self.package(package).types.get(name) if package else None
 
     def directory(self, package: str) -> Path:
         """The folder of a package's files: modules of their own are in staging."""
@@ -119,6 +140,8 @@ class SourceTree:
 class Package:
     """The files of one package without tests; each is parsed when it is first asked for."""
 
+    _pattern = "*.go"
+
     def __init__(self, directory: Path, path: str, root: Path) -> None:
         self.directory = directory
         self.path = path
@@ -128,9 +151,9 @@ class Package:
     @cached_property
     def names(self) -> list[str]:
         """Names of its files, in order."""
-        found = sorted(self.directory.glob("*.go")) if is_inside(self.directory, self._root) else []
+        found = sorted(self.directory.glob(self._pattern)) if is_inside(self.directory, self._root) else []
         return [
-            path.name
+            path.relative_to(self.directory).as_posix()
             for path in found
             if not path.name.endswith("_test.go") and is_inside(path, self._root) and path.is_file()
         ]
@@ -142,6 +165,13 @@ class Package:
             self._files[name] = GoFile(self.directory / name, self.path)
         return self._files[name]
 
+    def needed(self, name: str) -> GoFile:
+        """A file without which no tree is read. Raises TreeError if it is missing."""
+        file = self.file(name)
+        if file is None:
+            raise TreeError(f"{self.directory / name} is missing: restore it and import again")
+        return file
+
     def files(self, *, generated: bool = False) -> Iterable[GoFile]:
         """Parses what has not been parsed; without `zz_generated…` and `generated.pb.go` unless asked."""
         for name in self.names:
@@ -150,10 +180,13 @@ class Package:
                 if file is not None:
                     yield file
 
+    @cached_property
     def types(self) -> dict[str, TypeDeclaration]:
         return {declared.name: declared for file in self.files() for declared in file.types()}
 
+    @cached_property
     def constants(self) -> dict[str, Value]:
+        """In the order of the source."""
         return {value.name: value for file in self.files() for value in file.constants()}
 
     @cached_property
@@ -166,18 +199,20 @@ class Package:
             if value.node is not None
         }
 
-    @cached_property
-    def type_names(self) -> frozenset[str]:
-        return frozenset(declared.name for file in self.files() for declared in file.types())
 
-    def functions(self) -> dict[str, Function]:
-        """Functions by name; methods are not among them."""
-        return {
-            function.name: function
-            for file in self.files()
-            for function in file.functions()
-            if not function.receiver
-        }
+class LooseFiles(Package):
+    """Go files below a directory that is no tree, such as sources that another project vendored.
+
+    They are one package under any import path.
+    """
+
+    _pattern = "**/*.go"
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory, "loose", directory)
+
+    def package(self, path: str) -> Package:
+        return self
 
 
 def is_inside(path: Path, root: Path) -> bool:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from go_trees import API, write_tree
+from written_trees import API, written_tree
 
 from kubeskew.apimachinery.catalogue.types import Types
 from kubeskew.apimachinery.schema import Field, Kind, Schema
@@ -63,6 +63,7 @@ func helper(obj *appsv1.Thing) {}
 
 func SetDefaults_Thing(obj *appsv1.Thing) {
 """
+GATES = 'const Fanciness featuregate.Feature = "Fancy"\n'
 PERM = """if obj.Spec.Strategy.Perm == nil {
 	perm := int32(appsv1.DefaultPerm)
 	obj.Spec.Strategy.Perm = &perm
@@ -72,8 +73,12 @@ PORT = 'if p.Protocol == "" { p.Protocol = "TCP" }'
 
 def read(root: Path, body: str, kind: str = "Thing") -> tuple[dict[str, Any], list[Any]]:
     source = HEAD.replace("Thing(obj *appsv1.Thing) {\n", f"{kind}(obj *appsv1.{kind}) {{\n") + body + "\n}\n"
-    files = {f"{API}/apps/v1/types.go": TYPES, "pkg/apis/apps/v1/defaults.go": source}
-    found = defaults(write_tree(root, files))
+    files = {
+        f"{API}/apps/v1/types.go": TYPES,
+        "pkg/apis/apps/v1/defaults.go": source,
+        "pkg/features/kube_features.go": GATES,
+    }
+    found = defaults(written_tree(root, files))
     return found["defaults"].get(f"io.k8s.api.apps.v1.{kind}", {}), found["unread"]
 
 
@@ -118,10 +123,12 @@ def test_known_shapes(tmp_path: Path, body: str, path: str, value: Any) -> None:
 
 
 def test_gates(tmp_path: Path) -> None:
-    """A default behind one gate names the gate."""
+    """A default behind one gate has the gate, by its name, not that of the constant."""
     inner = 'if obj.Spec.Mode == "" { obj.Spec.Mode = "On" }'
 
-    found, unread = read(tmp_path, f"if utilfeature.DefaultFeatureGate.Enabled(features.Fancy) {{ {inner} }}")
+    found, unread = read(
+        tmp_path, f"if utilfeature.DefaultFeatureGate.Enabled(features.Fanciness) {{ {inner} }}"
+    )
 
     assert (found, unread) == ({"spec.mode": {"d": "On", "g": ["Fancy"]}}, [])
 

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from go_trees import API, META, write_tree
+from written_trees import API, META, written_tree
 
 from kubeskew.releases.tree.device_structs import device_structs
 from kubeskew.releases.tree.go_syntax import TreeError
@@ -44,7 +44,7 @@ PACKAGE = "io.k8s.api.things.v1."
 
 def test_numbers(tmp_path: Path) -> None:
     """Field numbers come out of tags, those of embedded and renamed types too."""
-    table = protobuf_numbers(write_tree(tmp_path, {f"{API}/things/v1/types.go": THINGS}))
+    table = protobuf_numbers(written_tree(tmp_path, {f"{API}/things/v1/types.go": THINGS}))
 
     thing = {"metadata": 1, "=io.k8s.api.other.v1.Common": 2, "names": 3, f"={PACKAGE}Source": 4}
     assert table[f"{PACKAGE}Thing"] == thing
@@ -61,7 +61,7 @@ def test_a_number_that_is_there_twice(tmp_path: Path) -> None:
     source = THINGS.replace("bytes,3", "bytes,4")
 
     with pytest.raises(TreeError, match=r"types\.go: Thing has a protobuf number twice; fix it and import"):
-        protobuf_numbers(write_tree(tmp_path, {f"{API}/things/v1/types.go": source}))
+        protobuf_numbers(written_tree(tmp_path, {f"{API}/things/v1/types.go": source}))
 
 
 def test_a_number_that_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +70,7 @@ def test_a_number_that_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     import protobuf_numbers as tool
 
     pod = 'type Pod struct {\n\tSpec string `json:"spec" protobuf:"bytes,9,opt,name=spec"`\n}\n'
-    write_tree(tmp_path, {f"{API}/core/v1/types.go": pod})
+    written_tree(tmp_path, {f"{API}/core/v1/types.go": pod})
     monkeypatch.setattr(sys, "argv", ["", str(tmp_path), "--output", str(tmp_path / "numbers.json")])
 
     with pytest.raises(SystemExit, match=r"core\.v1\.Pod\.spec is 9, not 2"):
@@ -117,7 +117,7 @@ def test_internal_types(tmp_path: Path) -> None:
     """A field is shown by its type: scalars by a letter, structs by their name behind their marks."""
     files = {"pkg/apis/batch/types.go": INTERNAL, "pkg/apis/core/types.go": "type Pod struct{ A bool }\n"}
 
-    found = internal_types(write_tree(tmp_path, files))
+    found = internal_types(written_tree(tmp_path, files))
 
     assert found["batch.Job"] == [
         ["ObjectMeta", "m"], ["A", "b"], ["Spec", "*batch.JobSpec"], ["Pods", "[core.Pod"],
@@ -152,7 +152,7 @@ def test_device_structs(tmp_path: Path) -> None:
     core = "type NodeSelector struct{ Terms []string }\ntype Node struct{ Name string }\n"
     files = {"pkg/apis/resource/types.go": DEVICES, "pkg/apis/core/types.go": core}
 
-    assert device_structs(write_tree(tmp_path, files)) == {
+    assert device_structs(written_tree(tmp_path, files)) == {
         "core.NodeSelector": [["Terms", "[]string"]],
         "resource.Claim": [
             ["", "metav1.ObjectMeta"], ["", "resource.Config"], ["Nodes", "*core.NodeSelector"],
@@ -192,7 +192,7 @@ def test_pod_template(tmp_path: Path) -> None:
     meta = 'type ObjectMeta struct {\n\tName string `json:"name,omitempty"`\n\thidden int\n}\n'
     files = {f"{API}/core/v1/types.go": CORE, f"{META}/types.go": meta}
 
-    assert pod_template(write_tree(tmp_path, files)) == {
+    assert pod_template(written_tree(tmp_path, files)) == {
         "v1.Common": [["Names", "names", "[]string"]],
         "v1.ObjectMeta": [["Name", "name", "string"]],
         "v1.PodSpec": [["Common", "", "v1.Common"], ["Limits", "limits", "v1.ResourceList"]],
@@ -204,7 +204,7 @@ def test_pod_template(tmp_path: Path) -> None:
 
 def test_internal_types_that_are_made_of_themselves(tmp_path: Path) -> None:
     """They are refused in one line."""
-    tree = write_tree(tmp_path, {"pkg/apis/core/types.go": "type A struct{ B }\ntype B struct{ A }\n"})
+    tree = written_tree(tmp_path, {"pkg/apis/core/types.go": "type A struct{ B }\ntype B struct{ A }\n"})
 
     with pytest.raises(TreeError, match=r"are made of themselves in a circle; fix it and import again$"):
         internal_types(tree)

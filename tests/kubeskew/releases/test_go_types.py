@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from go_trees import API, META, write_tree
+from written_trees import API, META, written_tree
 
 from kubeskew.releases.tree.go_constants import UNKNOWN, Constants
-from kubeskew.releases.tree.go_syntax import TreeError
+from kubeskew.releases.tree.go_syntax import GoFile, TreeError
 from kubeskew.releases.tree.go_types import types
 from kubeskew.releases.tree.source_tree import SourceTree
 
@@ -74,7 +74,7 @@ def made(tmp_path: Path) -> dict[str, Any]:
         f"{API}/core/v1/types.go": CORE,
         f"{META}/types.go": 'type Time struct {\n\tSeconds int64 `json:"s"`\n}\n',
     }
-    return types(write_tree(tmp_path, files))
+    return types(written_tree(tmp_path, files))
 
 
 def test_types_of_packages(document: dict[str, Any]) -> None:
@@ -126,7 +126,7 @@ def test_values_and_aliases(document: dict[str, Any]) -> None:
 
 def test_a_package_that_is_not_imported(tmp_path: Path) -> None:
     """A type of a package that the file does not import is refused in one line."""
-    tree = write_tree(tmp_path, {f"{API}/apps/v1/types.go": "type A struct {\n\tB v1.C\n}\n"})
+    tree = written_tree(tmp_path, {f"{API}/apps/v1/types.go": "type A struct {\n\tB v1.C\n}\n"})
 
     with pytest.raises(TreeError, match=r"apps/v1/types\.go: v1 is not imported; fix it and import again"):
         types(tree)
@@ -138,7 +138,7 @@ def test_links_that_lead_out_of_the_tree(tmp_path: Path, link: str) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "types.go").write_text("package v1\n\ntype Outside struct {\n}\n")
-    tree = write_tree(tmp_path / "tree", {f"{API}/apps/v1/types.go": "type Inside struct {\n}\n"})
+    tree = written_tree(tmp_path / "tree", {f"{API}/apps/v1/types.go": "type Inside struct {\n}\n"})
     folder = tree.directory("k8s.io/api/apps")
     if link == "folder":
         (folder / "v2").symlink_to(outside)
@@ -153,7 +153,7 @@ def test_links_that_lead_out_of_the_tree(tmp_path: Path, link: str) -> None:
 
 def test_a_file_that_is_no_text(tmp_path: Path) -> None:
     """It is refused in one line, as Go and as text."""
-    tree = write_tree(tmp_path, {f"{API}/apps/v1/types.go": ""})
+    tree = written_tree(tmp_path, {f"{API}/apps/v1/types.go": ""})
     (tree.directory("k8s.io/api/apps/v1") / "types.go").write_bytes(b"package v1\n// \xff\n")
 
     for read in (types, lambda tree: tree.file(f"{API}/apps/v1/types.go")):
@@ -163,7 +163,7 @@ def test_a_file_that_is_no_text(tmp_path: Path) -> None:
 
 def test_a_commit(tmp_path: Path) -> None:
     """It is the one that is checked out, also in a worktree; a head that names none is empty."""
-    tree, commit = write_tree(tmp_path / "tree", {}), "0123456789" * 4
+    tree, commit = written_tree(tmp_path / "tree", {}), "0123456789" * 4
     git = tmp_path / "git"
     (git / "refs" / "heads").mkdir(parents=True)
     (git / "HEAD").write_text("ref: refs/heads/mine\n")
@@ -204,7 +204,26 @@ def test_constants(tmp_path: Path, expression: str, value: Any) -> None:
     )
     """
     source = f'{imports}\nconst Other = "x"\nconst Self = Self\nvar Value = {expression}\n'
-    tree = write_tree(tmp_path, {f"{API}/apps/v1/types.go": source, f"{API}/core/v1/types.go": CORE})
+    tree = written_tree(tmp_path, {f"{API}/apps/v1/types.go": source, f"{API}/core/v1/types.go": CORE})
     node, file = tree.package("k8s.io/api/apps/v1").values["Value"]
 
     assert Constants(tree).value(node, file) == value
+
+
+@pytest.mark.parametrize(
+    ("expression", "named"),
+    [
+        ("corev1.Pod", ("k8s.io/api/core/v1", "Pod")),
+        ("*corev1.Pod", ("k8s.io/api/core/v1", "Pod")),
+        ("resource.Quantity", ("k8s.io/apimachinery/pkg/api/resource", "Quantity")),
+        ("Deployment", ("k8s.io/api/apps/v1", "Deployment")),
+        ("other.Pod", ("", "Pod")),
+    ],
+)
+def test_names_of_a_file(tmp_path: Path, expression: str, named: tuple[str, str]) -> None:
+    """A qualifier is the import of that file, and a name without one is of the file's own package."""
+    path = tmp_path / "types.go"
+    imports = 'import (\n\tcorev1 "k8s.io/api/core/v1"\n\t"k8s.io/apimachinery/pkg/api/resource"\n)\n'
+    path.write_text(f"package v1\n\n{imports}")
+
+    assert GoFile(path, "k8s.io/api/apps/v1").named(expression) == named

@@ -263,7 +263,8 @@ def test_kinds_that_are_only_decoded(tree: Tree) -> None:
     made = tree(
         **{
             "pkg/apis/apps/install/install.go": f'{install}"{internal}/v1beta1"\n',
-            "pkg/apis/apps/v1beta1/register.go": 'package v1beta1\n\nimport "k8s.io/api/apps/v1beta1"\n',
+            "pkg/apis/apps/v1beta1/register.go": 'package v1beta1\n\nimport "k8s.io/api/apps/v1beta1"\n\n'
+            "var localSchemeBuilder = &v1beta1.SchemeBuilder\n",
             "staging/src/k8s.io/api/apps/v1beta1/register.go": REGISTER,
             "staging/src/k8s.io/api/gone/v1/register.go": REGISTER.replace('"apps"', '"gone"'),
         }

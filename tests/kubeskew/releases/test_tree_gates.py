@@ -105,7 +105,11 @@ def test_what_varies_is_reported(tmp_path: Path) -> None:
         ("featuregate.GA}, // x", "featuregate.Gone}, // x", "27: the stage of MovingGate cannot be read"),
         ("letDefault = false", "letDefault = other()", "20: this is no boolean constant that can be read"),
         ('MustParse("1.30"), Default: false', "Parse(x), Default: false", "25: the version of MovingGate"),
-        ("genericfeatures.Shared: {", "genericfeatures.Missing: {", "32: no file of feature gates declares"),
+        (
+            "genericfeatures.Shared: {",
+            "genericfeatures.Missing: {",
+            "32: this is no string constant",
+        ),
     ],
 )
 def test_what_cannot_be_read_is_named(tmp_path: Path, written: str, instead: str, problem: str) -> None:

@@ -97,24 +97,14 @@ var map_Reference = map[string]string{
 }
 """
 META = 'package v1\n\nvar map_ObjectMeta = map[string]string{"name": "A name."}\n'
-DISCOVERY = {
-    "items": [
-        {
-            "metadata": {"name": "events.k8s.io"},
-            "versions": [
-                {
-                    "resources": [
-                        {
-                            "resource": "events",
-                            "verbs": ["list"],
-                            "responseKind": {"group": "", "kind": "Event"},
-                        }
-                    ]
-                }
-            ],
-        }
-    ]
+EVENT = {
+    "resource": "events",
+    "singularResource": "event",
+    "scope": "Namespaced",
+    "verbs": ["list"],
+    "responseKind": {"group": "", "kind": "Event"},
 }
+GROUP = {"metadata": {"name": "events.k8s.io"}, "versions": [{"version": "v1", "resources": [EVENT]}]}
 FILES = {
     PRINTERS: HANDLERS,
     "staging/src/k8s.io/kube-aggregator/pkg/registry/apiservice/etcd/etcd.go": AGGREGATOR,
@@ -124,7 +114,7 @@ FILES = {
     "pkg/apis/core/register.go": 'package core\n\nconst GroupName = ""\n',
     "pkg/apis/events/register.go": EVENTS,
     "pkg/apis/things/register.go": 'package things\n\nconst GroupName = "things.k8s.io"\n',
-    "api/discovery/aggregated_v2.json": json.dumps(DISCOVERY),
+    "api/discovery/aggregated_v2.json": json.dumps({"items": [GROUP]}),
     "api/discovery/api__v1.json": '{"resources": []}',
 }
 

@@ -70,13 +70,22 @@ def version(group: str, name: str, of: str, *kinds: str) -> dict[str, str]:
 
 def discovered(name: str, *kinds: tuple[str, str]) -> dict[str, object]:
     resources = [
-        {"resource": plural, "responseKind": {"group": "", "kind": kind}, "verbs": ["get", "list"]}
+        {
+            "resource": plural,
+            "singularResource": kind.lower(),
+            "scope": "Cluster",
+            "responseKind": {"group": "", "kind": kind},
+            "verbs": ["get", "list"],
+        }
         for plural, kind in kinds
     ]
-    return {"metadata": {"name": name}, "versions": [{"resources": resources}]}
+    return {"metadata": {"name": name}, "versions": [{"version": "v1", "resources": resources}]}
 
 
 KINDS = (("plains", "Plain"), ("held", "Held"), ("youngs", "Young"), ("newborns", "New"), ("events", "Event"))
+EVENTS = {
+    "name": "events", "singularName": "event", "namespaced": True, "kind": "Event", "verbs": ["list"]
+}  # fmt: skip
 FILES = {
     **version("core", "", "v1", "Event"),
     **version("things", "things.k8s.io", "v1", "Plain", "Held", "Young", "New", "Event"),
@@ -93,9 +102,7 @@ FILES = {
     + LIFECYCLE.format(version="v1", kind="New", minor=36).partition("\n\n")[2],
     "pkg/kubeapiserver/default_storage_factory_builder.go": FACTORY,
     "api/discovery/aggregated_v2.json": json.dumps({"items": [discovered("things.k8s.io", *KINDS)]}),
-    "api/discovery/api__v1.json": json.dumps(
-        {"resources": [{"name": "events", "kind": "Event", "verbs": ["list"]}]}
-    ),
+    "api/discovery/api__v1.json": json.dumps({"resources": [EVENTS]}),
 }
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from go_trees import API, META, write_tree
+from written_trees import API, META, written_tree
 
 from kubeskew.releases.catalogue.types import release
 from kubeskew.releases.tree.go_types import types
@@ -87,7 +87,7 @@ def made(root: Path, source: str = TYPES) -> dict[str, Any]:
         f"{API}/core/v1/types.go": CORE,
         f"{META}/types.go": META_TYPES,
     }
-    return release(types(write_tree(root, files)), OPENAPI, published=True)
+    return release(types(written_tree(root, files)), OPENAPI, published=True)
 
 
 def test_machinery(tmp_path: Path) -> None:
