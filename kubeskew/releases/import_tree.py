@@ -66,6 +66,7 @@ _SUBJECTS: Mapping[str, Callable[[SourceTree], Any]] = {
     "internal_types.json": internal_types.internal_types,
     "device_structs.json": device_structs.device_structs,
 }
+_GENERAL = ("status", "scale")  # subresources that need no code of their kind
 _ALWAYS = 99  # a last minor that no release reaches
 
 
@@ -244,6 +245,18 @@ def reported(reading: Reading, catalogue: Document, base: Version) -> dict[str, 
         if row["in"][0] <= minor <= row["in"][1]
     }
     own = {f"{row['r']}.{row['g']}".rstrip("."): 1 for row in catalogue["resources"]}
+    served_below = {
+        f"{row['r']}.{row['g']}".rstrip(".") + f"/{below}"
+        for row in document["resources"]
+        if row["in"][0] <= minor <= row["in"][1]
+        for below in row.get("sub", ())
+    }
+    own_below = {
+        f"{row['r']}.{row['g']}".rstrip(".") + f"/{below}"
+        for row in catalogue["resources"]
+        for below in row.get("sub", ())
+        if below not in _GENERAL
+    }
     base_gates = FeatureGates(base)
     named = {
         gate
@@ -257,6 +270,7 @@ def reported(reading: Reading, catalogue: Document, base: Version) -> dict[str, 
     variations = reading.gates["variations"]
     found = {
         "resources without code of their own here": sorted(own.keys() - served),
+        "subresources without code of their own here": sorted(own_below - served_below),
         "gates that the base does not have": sorted(
             name for name in reading.gates["gates"] if base_gates.spec(name) is None
         ),

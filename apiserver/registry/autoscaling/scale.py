@@ -121,7 +121,7 @@ def scale_of(scope: Scope, obj: Object) -> Object:
 def _paths(scope: Scope) -> ScalePaths:
     paths = scope.registry.strategy.scale
     if paths is None:
-        raise errors.not_found(scope.resource.group_resource, "")
+        raise errors.unknown_path()
     return paths
 
 

@@ -375,4 +375,12 @@ def strategies_of(resource: Resource, preview: str) -> tuple[Strategy, Strategy]
         module = import_module(_CUSTOM)
         return module.InstanceStrategy(resource), module.InstanceStatusStrategy(resource)
     strategy = strategy_of(resource.group_resource, resource.version, preview)()
+    if strategy.scale is None and _is_scaled(resource):
+        strategy.scale = ScalePaths()  # type: ignore[misc]  # a kind without code of its own
     return strategy, strategy.status()
+
+
+def _is_scaled(resource: Resource) -> bool:
+    """The kind has the subresource, and the replicas where all upstream's kinds have them."""
+    spec = resource.schema.fields.get("spec")
+    return "scale" in resource.subresources and spec is not None and "replicas" in spec.schema.fields

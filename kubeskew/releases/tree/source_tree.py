@@ -14,6 +14,7 @@ import yaml
 from tree_sitter import Node
 
 from kubeskew.apimachinery.versions import OLDEST_IMPORTED
+from kubeskew.releases.tree.build_constraints import is_built
 from kubeskew.releases.tree.go_syntax import GoFile, TreeError, TypeDeclaration, Value
 
 API = "k8s.io/api"
@@ -138,7 +139,8 @@ class SourceTree:
 
 
 class Package:
-    """The files of one package without tests; each is parsed when it is first asked for."""
+    """The files of one package that a build for Linux has, without tests; each is parsed when it is first
+    asked for."""
 
     _pattern = "*.go"
 
@@ -155,7 +157,10 @@ class Package:
         return [
             path.relative_to(self.directory).as_posix()
             for path in found
-            if not path.name.endswith("_test.go") and is_inside(path, self._root) and path.is_file()
+            if not path.name.endswith("_test.go")
+            and is_inside(path, self._root)
+            and path.is_file()
+            and is_built(path.name, path.read_text("utf-8", "replace"))
         ]
 
     def file(self, name: str) -> GoFile | None:

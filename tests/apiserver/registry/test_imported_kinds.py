@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from imported import enhanced, import_into, pod
 from server_in_process import Caller, close_server, open_server
+from source_trees import Tree, tree
 
 from kubeskew.apimachinery.imported_releases import ENVIRONMENT
 from kubeskew.apimachinery.versions import Version
@@ -63,6 +64,54 @@ async def test_a_new_kind(api: Caller) -> None:
     assert (made.status, made.body["value"]) == (201, 7)
     assert (await api.get(f"{path}/w")).body == made.body
     assert [row["cells"][0] for row in table.body["rows"]] == ["w"]
+
+
+def _scaled() -> Tree:
+    made = tree()
+    made.add_kind("ResourceClaim", "Toy", "toys", group="resource.k8s.io", version="v1")
+    spec = {"fields": {"replicas": {"type": "*int32", "omitempty": True, "markers": ["optional"]}}}
+    made.types["resource/v1"]["ToySpec"] = spec
+    made.types["resource/v1"]["Toy"]["fields"]["spec"] = {"type": "ToySpec"}
+    prefix = "io.k8s.api.resource.v1."
+    made.swagger["definitions"][f"{prefix}ToySpec"] = {
+        "properties": {"replicas": {"type": "integer", "format": "int32"}}
+    }
+    made.swagger["definitions"][f"{prefix}Toy"]["properties"]["spec"] = {
+        "$ref": f"#/definitions/{prefix}ToySpec"
+    }
+    group = next(item for item in made.groups["items"] if item["metadata"]["name"] == "resource.k8s.io")
+    listed = next(each["resources"] for each in group["versions"] if each["version"] == "v1")
+    toys = next(each for each in listed if each["resource"] == "toys")
+    scale = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
+    verbs = ["get", "patch", "update"]
+    toys["subresources"] += [
+        {"subresource": "scale", "responseKind": scale, "verbs": verbs},
+        {"subresource": "wind", "responseKind": scale, "verbs": ["create"]},
+    ]
+    return made
+
+
+async def test_scaling_a_new_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scale subresource of a new kind reads and writes its replicas; another one is reported."""
+    release = import_into(tmp_path / "releases", _scaled(), tmp_path / "tree", "1.37+scaled")
+    monkeypatch.setenv(ENVIRONMENT, str(tmp_path / "releases"))
+    opened = await open_server(Version.parse("1.37+scaled"), gates={})
+    api, path = Caller(opened), "/apis/resource.k8s.io/v1/namespaces/default/toys"
+    toy = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "Toy",
+        "metadata": {"name": "t"},
+        "spec": {"replicas": 2},
+    }
+    await api.post(path, toy)
+
+    scale = (await api.get(f"{path}/t/scale")).body
+    scaled = await api.put(f"{path}/t/scale", {**scale, "spec": {"replicas": 5}})
+    read = await api.get(f"{path}/t")
+    await close_server(opened)
+
+    assert (scale["spec"], scaled.status, read.body["spec"]) == ({"replicas": 2}, 200, {"replicas": 5})
+    assert release.reported["subresources without code of their own here"] == ["toys.resource.k8s.io/wind"]
 
 
 async def test_prose(api: Caller) -> None:
