@@ -276,6 +276,10 @@ class FeatureGates:
             return f"{setting}, feature is locked to {str(spec.default).lower()}"
         return ""
 
+    def needed(self, name: str) -> Sequence[str]:
+        """The gates without which this one cannot be on."""
+        return _dependencies(self._version).get(name, ())
+
     def _dependency_errors(self) -> list[str]:
         errors = []
         for name, needed in _dependencies(self._version).items():

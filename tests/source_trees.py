@@ -65,6 +65,7 @@ class Tree:
     columns: dict[str, list[list[Any]]]
     resource_gates: dict[str, str]
     kinds: dict[str, tuple[str, set[str]]]  # group and registered kinds by package
+    dependencies: dict[str, list[str]]  # gates without which one cannot be on
     files: dict[str, str] = field(default_factory=dict)  # more files, by path
 
     def add_gate(self, name: str, *, stage: str = "Alpha", default: bool = False) -> None:
@@ -244,8 +245,15 @@ class Tree:
         ]
         imported = 'import "k8s.io/component-base/featuregate"\n'
         table = "var defaultKubernetesFeatureGates = map[featuregate.Feature]featuregate.FeatureSpec{\n"
+        needed = [f"\t{name}: {{{', '.join(others)}}}," for name, others in sorted(self.dependencies.items())]
+        others = (
+            "var defaultKubernetesFeatureGateDependencies = map[featuregate.Feature][]featuregate.Feature{\n"
+        )
         return "\n".join(
-            ["package features\n", imported, "const (", *constants, ")\n", table + "\n".join(specs), "}\n"]
+            [
+                *("package features\n", imported, "const (", *constants, ")\n"),
+                *(table + "\n".join(specs), "}\n", others + "\n".join(needed), "}\n"),
+            ]
         )
 
 
@@ -291,6 +299,7 @@ def _tree(minor: int) -> Tree:
             if (gate := data.at(history, minor))
         },
         _kinds(document["resources"], minor),
+        {name: list(needed) for name in gates.known() if (needed := gates.needed(name))},
     )
 
 

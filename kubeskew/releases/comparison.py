@@ -140,7 +140,10 @@ def _at(histories: Mapping[str, Any], minor: int) -> dict[str, Any]:
 
 def _gate(gates: FeatureGates, name: str) -> dict[str, Any]:
     spec = gates.spec(name)
-    return {} if spec is None else spec._asdict()
+    if spec is None:
+        return {}
+    needed = sorted(gates.needed(name))
+    return spec._asdict() | ({"dependencies": needed} if needed else {})
 
 
 def _role_name(role: Mapping[str, Any]) -> str:

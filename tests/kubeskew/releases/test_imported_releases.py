@@ -58,6 +58,22 @@ def test_what_a_branch_changes() -> None:
     assert ("storage versions", "scheduling.k8s.io/Widget", "added") in named
 
 
+def test_gates_that_come_to_need_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The comparison of two releases has the gates without which others cannot be on."""
+    monkeypatch.setenv(ENVIRONMENT, str(tmp_path))
+    made = tree()
+    made.add_gate("Colours")
+    made.add_gate("Fancy")
+    made.dependencies["Fancy"] = ["Colours"]
+    import_into(tmp_path, made, tmp_path / "tree", "1.37+needs")
+
+    found = {each.name: each.after for each in compare(Version(37), Version.parse("1.37+needs"))}
+    assert found["Fancy"] == {
+        "stage": "Alpha", "default": False, "locked": False, "dependencies": ["Colours"],
+    }  # fmt: skip
+    assert "dependencies" not in found["Colours"]
+
+
 def test_order_and_skew(releases: Path, tmp_path: Path) -> None:
     """An imported release comes after its minor, and behaves as its base; a new minor comes after all."""
     made = tree()
