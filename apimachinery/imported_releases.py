@@ -6,6 +6,7 @@ their own release alone; nothing is read for shipped releases.
 """
 
 import os
+import re
 from collections.abc import Mapping
 from functools import cache, lru_cache
 from pathlib import Path
@@ -15,6 +16,7 @@ import orjson
 
 ENVIRONMENT = "KUBESKEW_RELEASES"  # the directory of the releases, for all components of a cluster
 SUMMARY = "release.json"
+NAME = re.compile(r"1\.[1-9][0-9]{0,2}(\+[a-z0-9]+)?")
 FORMAT = 1  # of the directories; a release of another format has to be imported again
 
 
@@ -55,9 +57,10 @@ def _bases(directory: Path, _changed: int) -> Mapping[str, str]:
         if (
             isinstance(summary, dict)
             and summary.get("format") == FORMAT
-            and not path.parent.name.startswith(".")
+            and isinstance(summary.get("base"), str)
+            and NAME.fullmatch(path.parent.name)
         ):
-            found[path.parent.name] = str(summary["base"])
+            found[path.parent.name] = summary["base"]
     return found
 
 

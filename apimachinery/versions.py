@@ -131,8 +131,15 @@ SUPPORTED = tuple(sorted([*PREVIEWS, *MINORS]))  # what is shipped; `supported()
 
 def supported() -> tuple[Version, ...]:
     """All releases that components can be of, shipped and imported, oldest first."""
-    imported = imported_bases()
-    return tuple(sorted([*SUPPORTED, *(_version_of(name, base) for name, base in imported.items())]))
+    return tuple(sorted([*SUPPORTED, *_imported_versions()]))
+
+
+def _imported_versions() -> Iterator[Version]:
+    for name, base in imported_bases().items():
+        try:
+            yield _version_of(name, base)
+        except VersionError:
+            continue  # its base came after this kubeskew; `release list` names it
 
 
 def _imported(text: str, name: str) -> Version:

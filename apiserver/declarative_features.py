@@ -52,4 +52,5 @@ class DeclarativeFeatures(FeatureTable):
         frozenset(),
     )
     lengths_in_bytes: bool = until(35)  # maxLength counts bytes
+    keys_may_repeat: bool = until(34)  # keys of a list of the type map are not checked
     immutable_is_forbidden: bool = until(34)  # the type of the error for a value that may not change

@@ -6,20 +6,23 @@ TREE is the source of the release whose hashes are wanted. Each struct is writte
 order, [name, JSON name, type]; any other type that has a name, as what it is made of.
 """
 
+import argparse
 import json
-import sys
 from pathlib import Path
 
 from kubeskew.releases.tree.pod_template import pod_template
 from kubeskew.releases.tree.source_tree import SourceTree
 
 
-def main(tree: Path) -> None:
-    """Prints the structs that PodTemplateSpec is made of."""
-    layout = pod_template(SourceTree(tree))
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("tree", type=Path, metavar="TREE")
+    layout = pod_template(SourceTree(parser.parse_args().tree))
     lines = (f"{json.dumps(name)}:{json.dumps(row, separators=(',', ':'))}" for name, row in layout.items())
     print("{", ",\n".join(lines), "}", sep="\n")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main()

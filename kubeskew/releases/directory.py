@@ -1,23 +1,29 @@
 """The directory of imported releases: one directory per release, which is there whole or not at all."""
 
+import errno
+import gzip
 import io
 import re
 import shutil
 import tarfile
 import tempfile
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from kubeskew.apimachinery.imported_releases import FORMAT, SUMMARY
+from kubeskew.apimachinery import gates
+from kubeskew.apimachinery.catalogue import data
+from kubeskew.apimachinery.imported_releases import FORMAT, NAME, SUMMARY
 from kubeskew.apimachinery.versions import NEWEST_MINOR, SUPPORTED, Version, minor_of
 
-_NAME = re.compile(r"^1\.[0-9]{1,3}(\+[a-z0-9]+)?$")
 _MEMBER = re.compile(r"^[a-z_]+\.json$")
 _LARGEST = 64 << 20  # bytes of a file in an archive
+_NEEDED = (data.FILE, gates.FILE)  # no component starts without these
 
 
 class ReleaseError(ValueError):
@@ -41,12 +47,24 @@ class ImportedRelease:
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> "ImportedRelease":
-        """Raises KeyError for a document of another shape."""
+        """Raises KeyError or TypeError for a document of another shape."""
+        tree = document["tree"]
+        for value in (
+            document["name"],
+            document["base"],
+            tree["commit"],
+            *chain(*document["reported"].values()),
+        ):
+            if not isinstance(value, str):
+                raise TypeError(f"{value!r} is no text")
+        for value in (tree["minor"], *document["counts"].values()):
+            if not isinstance(value, int):
+                raise TypeError(f"{value!r} is no number")
         return cls(
             document["name"],
             document["base"],
-            document["tree"]["minor"],
-            document["tree"]["commit"],
+            tree["minor"],
+            tree["commit"],
             document["counts"],
             document["reported"],
         )
@@ -59,8 +77,11 @@ class ImportedRelease:
 
 def check_name(name: str) -> None:
     """Raises ReleaseError for a name that no imported release can have."""
-    if not _NAME.match(name):
-        raise ReleaseError(f"{name!r} is no name for a release: write 1.37+mine, or 1.38 for a new minor")
+    if not NAME.fullmatch(name):
+        raise ReleaseError(
+            f"{name!r} is no name for a release: write 1.37+mine, with small letters and digits alone behind "
+            "the +, or 1.38 for a new minor"
+        )
     if name in map(str, SUPPORTED):
         raise ReleaseError(
             f"{name} is a release that kubeskew has itself: choose another name, such as {name}+mine"
@@ -106,15 +127,15 @@ class ReleaseDirectory:
             raise ReleaseError(
                 f"release {name} in {self.path} is damaged or of another format: remove and import it again"
             )
-        there = ", ".join(release.name for release in self) or "none"
+        there = ", ".join(release.name for release in self) or "none; `kubeskew release import` makes one"
         raise ReleaseError(f"there is no imported release {name} in {self.path}; imported are: {there}")
 
-    def write(self, release: ImportedRelease, files: Mapping[str, Any]) -> None:
-        """Writes a release in one step. Raises ReleaseError if the name is taken."""
-        self.check_free(release.name)
+    def write(self, release: ImportedRelease, files: Mapping[str, Any], replace: bool = False) -> None:
+        """Writes a release in one step. Raises ReleaseError if the name is taken, unless it may `replace`."""
+        self.check_free(release.name, replace)
         contents = {name: orjson.dumps(content) for name, content in sorted(files.items())}
         contents[SUMMARY] = orjson.dumps(release.document(), option=orjson.OPT_INDENT_2)
-        self._place(release.name, contents)
+        self._place(release.name, contents, replace)
 
     def remove(self, name: str) -> None:
         """Removes a release, or what is left of a damaged one. Raises ReleaseError if it is not there."""
@@ -125,53 +146,75 @@ class ReleaseDirectory:
     def export(self, name: str, file: Path) -> None:
         """Writes a release into an archive (tar, gzip) that `add` reads."""
         self.release(name)
-        with tarfile.open(file, "w:gz", compresslevel=9) as archive:
+        # A name or a time in the header would have every export differ.
+        with (
+            file.open("wb") as written,
+            gzip.GzipFile("", "wb", 9, written, mtime=0) as compressed,
+            tarfile.open(fileobj=compressed, mode="w") as archive,
+        ):
             for path in sorted((self.path / name).glob("*.json")):
                 entry = tarfile.TarInfo(f"{name}/{path.name}")
                 content = path.read_bytes()
                 entry.size, entry.mode = len(content), 0o644
                 archive.addfile(entry, io.BytesIO(content))
 
-    def add(self, file: Path) -> ImportedRelease:
+    def add(self, file: Path, replace: bool = False) -> ImportedRelease:
         """Takes a release from an archive. Raises ReleaseError if it is none or its name is taken."""
         try:
             contents = _read_archive(file)
-            document = orjson.loads(contents[SUMMARY])
+            documents = {name: orjson.loads(content) for name, content in contents.items()}
+            document = documents[SUMMARY]
             release = ImportedRelease.of(document)
             whole = document["format"] == FORMAT
-        except (tarfile.TarError, EOFError, KeyError, TypeError, ValueError) as error:
+            if missing := [name for name in _NEEDED if name not in documents]:
+                raise KeyError(f"{missing[0]} is not in it")
+        except (
+            tarfile.TarError,
+            EOFError,
+            AttributeError,
+            KeyError,
+            TypeError,
+            ValueError,
+            zlib.error,
+        ) as error:
             raise ReleaseError(
                 f"{file} is no exported release ({error}); `kubeskew release export` writes them"
             ) from error
         if not whole:
             raise ReleaseError(f"{file} is of another format: export it again with this version of kubeskew")
-        Version.parse(release.base)
-        self.check_free(release.name)
-        self._place(release.name, contents)
+        self.check_free(release.name, replace)
+        check_base(release.name, Version.parse(release.base))
+        self._place(release.name, contents, replace)
         return release
 
     def _names(self) -> list[str]:
         if not self.path.is_dir():
             return []
-        return sorted(path.name for path in self.path.iterdir() if path.is_dir() and _NAME.match(path.name))
+        return sorted(
+            path.name for path in self.path.iterdir() if path.is_dir() and NAME.fullmatch(path.name)
+        )
 
     def _read(self, name: str) -> ImportedRelease | None:
         try:
             document = orjson.loads((self.path / name / SUMMARY).read_bytes())
-            return ImportedRelease.of(document) if document["format"] == FORMAT else None
-        except (OSError, ValueError, KeyError, TypeError):
+            release = ImportedRelease.of(document)
+            Version.parse(release.base)
+            return release if document["format"] == FORMAT else None
+        except (OSError, ValueError, AttributeError, KeyError, TypeError):
             return None
 
-    def check_free(self, name: str) -> None:
-        """Raises ReleaseError if the name is taken, or none that a release can have."""
+    def check_free(self, name: str, replace: bool = False) -> None:
+        """Raises ReleaseError if the name is none that a release can have, or is taken and stays so."""
         check_name(name)
-        if (self.path / name).exists():
-            raise ReleaseError(
-                f"release {name} is in {self.path} already: choose another name, or remove it first with "
-                f"`kubeskew release remove {name}`"
-            )
+        if not replace and (self.path / name).exists():
+            raise self._taken(name)
 
-    def _place(self, name: str, contents: Mapping[str, bytes]) -> None:
+    def _taken(self, name: str) -> ReleaseError:
+        return ReleaseError(
+            f"release {name} is in {self.path} already: choose another name, or replace it with --replace"
+        )
+
+    def _place(self, name: str, contents: Mapping[str, bytes], replace: bool) -> None:
         """A rename makes the release visible; whatever happens before it leaves nothing behind."""
         self.path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".import-", dir=self.path) as temporary:
@@ -179,7 +222,14 @@ class ReleaseDirectory:
             made.mkdir()
             for file, content in contents.items():
                 (made / file).write_bytes(content)
-            made.rename(self.path / name)
+            if replace and (self.path / name).exists():
+                (self.path / name).rename(Path(temporary) / "replaced")
+            try:
+                made.rename(self.path / name)
+            except OSError as error:
+                if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                    raise
+                raise self._taken(name) from error  # another import was faster
         self.path.touch()  # who has the list of releases reads it again
 
 

@@ -48,6 +48,7 @@ class Settings:
 
     lengths_in_bytes: bool = False
     immutable_is_forbidden: bool = False
+    keys_may_repeat: bool = False
     base: Mapping[str, Schema] | None = None
 
 
@@ -69,7 +70,11 @@ class Compiler:
             place = Place(schema)
             fields = [self._field(place, name, schema.fields[name]) for name in go_order(schema)]
             rules = self._marked(schema, "", schema.rules)
-            own = [*self._tags(place, rules, None), *gathered(place), *place.dependent]
+            own = [
+                *self._tags(place, rules, None),
+                *gathered(place, keys_may_repeat=self._settings.keys_may_repeat),
+                *place.dependent,
+            ]
             if self._is_added(schema):
                 own = [at_level(function, Level.ADDED) for function in own]
             known.plan = Plan(own)
@@ -89,7 +94,10 @@ class Compiler:
         place = field_place(name, declared, parent)
         added = self._is_added(parent.schema, name)
         tags = self._marked(parent.schema, name, [rule for rule in declared.rules if rule[0] not in _BY_TYPE])
-        functions = [*self._tags(place, tags, None), *gathered(place)]
+        functions = [
+            *self._tags(place, tags, None),
+            *gathered(place, keys_may_repeat=self._settings.keys_may_repeat),
+        ]
         after = self._by_type(place, tags, declared.rules)
         if added:
             functions = [at_level(function, Level.ADDED) for function in functions]
@@ -129,7 +137,10 @@ class Compiler:
     def _named(self, place: Place, rules: Rules) -> list[Function]:
         """Functions of a named type that is no struct; the rules of its items come last."""
         tags = [rule for rule in rules if rule[0] not in _BY_TYPE]
-        functions = [*self._tags(place, tags, None), *gathered(place)]
+        functions = [
+            *self._tags(place, tags, None),
+            *gathered(place, keys_may_repeat=self._settings.keys_may_repeat),
+        ]
         return [Function(_in_turn(functions, self._by_type(place, tags, rules)))]
 
     # --- what an imported release adds ---------------------------------------------------------------------

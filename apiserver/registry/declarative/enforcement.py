@@ -96,7 +96,9 @@ def _compiled(
 @lru_cache(maxsize=64)
 def _compiler(features: DeclarativeFeatures, version: Version) -> Compiler:
     base = None if version.imported_from is None else types_of(version.imported_from)
-    return Compiler(Settings(features.lengths_in_bytes, features.immutable_is_forbidden, base))
+    return Compiler(
+        Settings(features.lengths_in_bytes, features.immutable_is_forbidden, features.keys_may_repeat, base)
+    )
 
 
 def _options(schema: Schema) -> tuple[str, ...]:

@@ -174,11 +174,12 @@ GATHERING: Mapping[str, Gather] = {
 # --- what they come to -------------------------------------------------------------------------------------
 
 
-def gathered(place: Place) -> list[Function]:
+def gathered(place: Place, *, keys_may_repeat: bool) -> list[Function]:
     """In the order of the names of upstream's validators."""
     functions = [function for _, modes in sorted(place.modes.items()) for function in _modal(place, modes)]
     match = place.match()
-    if match is not None and not place.custom_unique and place.schema.kind is Kind.LIST:
+    is_checked = not (place.custom_unique or (keys_may_repeat and place.semantic == "map"))
+    if match is not None and is_checked and place.schema.kind is Kind.LIST:
         check = validators.unique(match, place.schema.items)
         functions.append(_levelled(Function(check), place.list_level))
     functions += [_one_of(union, may_be_empty=False) for _, union in sorted(place.unions.items())]

@@ -1,8 +1,11 @@
 """`kubeskew release`: releases made of Kubernetes source trees."""
 
+import textwrap
 from collections import Counter
+from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import orjson
@@ -10,7 +13,7 @@ import orjson
 from kubeskew.apimachinery.imported_releases import ENVIRONMENT, releases_directory
 from kubeskew.apimachinery.versions import Version
 from kubeskew.cli.commands.options import VERSION, output_option, print_json, print_table, show_progress
-from kubeskew.cli.terminal import echo
+from kubeskew.cli.terminal import cut, echo, width
 from kubeskew.cluster.failures import UserError
 from kubeskew.releases.directory import (
     ImportedRelease,
@@ -20,8 +23,11 @@ from kubeskew.releases.directory import (
     check_base,
 )
 
+if TYPE_CHECKING:
+    from kubeskew.releases.comparison import Difference
+
 _SHOWN = 12  # characters of a commit in a table
-_MOST = 72  # characters of a value in a table; -o json has it whole
+_WIDTH = 100  # of wrapped lists in a file
 into_option = click.option(
     "--into",
     "directory",
@@ -41,7 +47,7 @@ def release() -> None:
     \b
     kubeskew release import ~/src/kubernetes --name 1.37+mine --base 1.37
     kubeskew release diff 1.37 1.37+mine
-    kubeskew matrix my-scenario.yaml --simulate
+    kubeskew up --version 1.37+mine
     """
 
 
@@ -51,25 +57,28 @@ def release() -> None:
 @click.option(
     "--base", type=VERSION, help="The release whose behaviour it has (default: that of the tree's minor)."
 )
+@click.option("--replace", is_flag=True, help="Take the place of a release of that name.")
 @into_option
 @output_option
 def import_(
-    source: Path, name: str | None, base: Version | None, directory: Path | None, output: str
+    source: Path, name: str | None, base: Version | None, replace: bool, directory: Path | None, output: str
 ) -> None:
-    """Import a release: a Kubernetes source tree of 1.31 or later, or a file that `release export` wrote.
+    """Import a release from a Kubernetes source tree, or from an exported file.
 
-    Nothing of the tree is executed, and Go is not needed.
+    The tree is of 1.31 or later. Nothing of it is executed, and Go is not needed; what is not committed yet
+    is read, too. After a change of the tree, import it again with --replace.
 
     \b
     kubeskew release import ~/src/kubernetes --name 1.37+mine --base 1.37
+    kubeskew release import ~/src/kubernetes --name 1.37+mine --base 1.37 --replace
     kubeskew release import mine.tar.gz
     """
     releases = ReleaseDirectory(directory or releases_directory())
     try:
         made = (
-            _from_tree(source, name, base, releases)
+            _from_tree(source, name, base, releases, replace)
             if source.is_dir()
-            else _from_file(source, name, base, releases)
+            else _from_file(source, name, base, releases, replace)
         )
     except (ReleaseError, ValueError) as error:
         raise UserError(str(error)) from error
@@ -79,30 +88,35 @@ def import_(
         print_json(made.document())
         return
     _show(made)
+    echo("")
     if releases.path != releases_directory():
-        echo(f"Set {ENVIRONMENT}={releases.path.absolute()} to use it, as in:")
-    echo(f"kubeskew up --version {made.name}")
+        echo(f"Set {ENVIRONMENT}={releases.path.absolute()}, and use it as any other version:")
+    else:
+        echo("Use it as any other version:")
+    echo("")
+    echo(f"  kubeskew release diff {made.base} {made.name}")
+    echo(f"  kubeskew up --version {made.name}")
 
 
 def _from_tree(
-    source: Path, name: str | None, base: Version | None, releases: ReleaseDirectory
+    source: Path, name: str | None, base: Version | None, releases: ReleaseDirectory, replace: bool
 ) -> ImportedRelease:
     from kubeskew.releases.import_tree import read_release
     from kubeskew.releases.tree.source_tree import SourceTree
 
     if name is None:
         raise UserError("name the release with --name, such as --name 1.37+mine")
-    releases.check_free(name)
+    releases.check_free(name, replace)
     tree = SourceTree(source)
     chosen = base or base_of(tree.minor)
     check_base(name, chosen)
     made, files = read_release(tree, name, chosen, show_progress)
-    releases.write(made, files)
+    releases.write(made, files, replace)
     return made
 
 
 def _from_file(
-    source: Path, name: str | None, base: Version | None, releases: ReleaseDirectory
+    source: Path, name: str | None, base: Version | None, releases: ReleaseDirectory, replace: bool
 ) -> ImportedRelease:
     if not source.is_file():
         raise UserError(
@@ -110,7 +124,7 @@ def _from_file(
         )
     if name is not None or base is not None:
         raise UserError("an exported release has its name and base already: leave out --name and --base")
-    return releases.add(source)
+    return releases.add(source, replace)
 
 
 @release.command("list")
@@ -142,8 +156,8 @@ def list_(directory: Path | None, output: str) -> None:
                 "base": each.base,
                 "tree": f"1.{each.tree_minor}",
                 "commit": each.commit[:_SHOWN] or "-",
-                "gates": str(each.counts["gates"]),
-                "resources": str(each.counts["resources"]),
+                "gates": str(each.counts.get("gates", "-")),
+                "resources": str(each.counts.get("resources", "-")),
             }
             for each in found
         ],
@@ -171,13 +185,19 @@ def show(name: str, directory: Path | None, output: str) -> None:
 @click.argument("before", metavar="A", type=VERSION)
 @click.argument("after", metavar="B", type=VERSION)
 @click.option(
-    "--subject", "subjects", multiple=True, metavar="S", help="Only types, fields, gates, …; repeatable."
+    "--subject",
+    "subjects",
+    multiple=True,
+    metavar="S",
+    help="Only this subject, such as fields or gates; repeatable.",
 )
 @output_option
 def diff(before: Version, after: Version, subjects: tuple[str, ...], output: str) -> None:
-    """Show what differs between two releases: types, fields, resources, gates, roles, rules and code files.
+    """Show what differs between two releases, shipped or imported.
 
-    Code files, whose behaviour kubeskew has from the base release, are compared if both are imported.
+    Subjects are types, fields, rules, resources, storage versions, columns, gates, roles and code. Of a
+    changed thing only what differs is shown. Code files, whose behaviour kubeskew has from the base release,
+    are compared if both are imported. A terminal gets lines of its width, a file whole ones.
 
     \b
     kubeskew release diff 1.37 1.37+mine
@@ -195,21 +215,10 @@ def diff(before: Version, after: Version, subjects: tuple[str, ...], output: str
     if not found:
         echo(f"{before} and {after} do not differ.")
         return
-    print_table(
-        ("SUBJECT", "NAME", "CHANGE", "BEFORE", "AFTER"),
-        [
-            {
-                "subject": each.subject,
-                "name": each.name,
-                "change": each.change,
-                "before": _text(each.before),
-                "after": _text(each.after),
-            }
-            for each in found
-        ],
-    )
+    for line in difference_lines(found):
+        echo(cut(line, width()))
     counted = Counter(each.subject for each in found)
-    echo(", ".join(f"{count} {subject}" for subject, count in counted.items()))
+    echo(", ".join(f"{subject}: {count}" for subject, count in counted.items()))
 
 
 @release.command()
@@ -260,13 +269,57 @@ def _show(found: ImportedRelease) -> None:
         f"{found.name}, based on {found.base}, of a tree of 1.{found.tree_minor}"
         + (f" at {found.commit}" if found.commit else "")
     )
-    echo(", ".join(f"{count} {subject}" for subject, count in found.counts.items()))
+    echo(_wrapped([f"{count} {subject}" for subject, count in found.counts.items()], ""))
     for subject, names in found.reported.items():
-        echo(f"{subject}: {', '.join(names)}")
+        echo(f"{subject}:")
+        echo(_wrapped(names, "  "))
+
+
+def _wrapped(items: list[str], indent: str) -> str:
+    return textwrap.fill(
+        ", ".join(items),
+        width() or _WIDTH,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def difference_lines(found: "list[Difference]") -> Iterator[str]:
+    """A paragraph per subject; below each name its value, or of a changed one what differs."""
+    for subject, differences in groupby(found, key=lambda each: each.subject):
+        yield subject
+        for each in differences:
+            yield f"  {each.change} {each.name}"
+            if subject != "code":  # digests of files
+                yield from (f"    {line}" for line in _details(each.before, each.after))
+
+
+def _details(before: Any, after: Any) -> Iterator[str]:
+    if before is None or after is None:
+        yield _text(after if before is None else before)
+    elif isinstance(before, dict) and isinstance(after, dict):
+        for key in sorted(before.keys() | after.keys()):
+            if before.get(key) != after.get(key):
+                yield from _changes(f"{key}: ", before.get(key), after.get(key))
+    else:
+        yield from _changes("", before, after)
+
+
+def _changes(label: str, before: Any, after: Any) -> Iterator[str]:
+    """Of lists the items that come and go."""
+    if isinstance(before, list) and isinstance(after, list):
+        gone = [item for item in before if item not in after]
+        come = [item for item in after if item not in before]
+        if gone or come:
+            yield from (f"{label}without {_text(item)}" for item in gone)
+            yield from (f"{label}with {_text(item)}" for item in come)
+            return
+    yield f"{label}{_text(before)} → {_text(after)}"
 
 
 def _text(value: Any) -> str:
     if value is None:
         return "-"
-    text = value if isinstance(value, str) else orjson.dumps(value).decode()
-    return text if len(text) <= _MOST else f"{text[: _MOST - 1]}…"
+    return value if isinstance(value, str) else orjson.dumps(value).decode()

@@ -426,5 +426,5 @@ def test_values_of_histories(history: Any, value: Any) -> None:
 
 @pytest.mark.parametrize(("spans", "is_there"), [(1, True), ([[26, 33]], True), ([[26, 32]], False)])
 def test_presence_by_spans(spans: Any, is_there: bool) -> None:
-    """What is always there has 1 for its spans."""
+    """A 1 for the spans stands for all minors."""
     assert data.within(spans, 33) is is_there

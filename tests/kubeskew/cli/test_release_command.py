@@ -11,8 +11,9 @@ from click.testing import CliRunner, Result
 from imported import enhanced
 
 from kubeskew.apimachinery.imported_releases import ENVIRONMENT
-from kubeskew.cli.commands.release import release
+from kubeskew.cli.commands.release import difference_lines, release
 from kubeskew.cluster.failures import UserError
+from kubeskew.releases.comparison import Difference
 
 
 @pytest.fixture(scope="module", name="tree")
@@ -70,9 +71,47 @@ def test_tables_for_people(tree: Path):
 
     assert "reading the API's types" in imported.stderr
     assert imported.stdout.endswith("kubeskew up --version 1.37+people\n")
-    assert "resources without code of their own here: widgets.scheduling.k8s.io" in imported.stdout
+    assert "resources without code of their own here:\n  widgets.scheduling.k8s.io" in imported.stdout
+    assert all(len(line) <= 100 for line in imported.stdout.splitlines())
     assert listed.splitlines()[0].split() == ["NAME", "BASE", "TREE", "COMMIT", "GATES", "RESOURCES"]
-    assert "core.v1.PodSpec.fancy" in compared
+    assert "fields\n  added core.v1.PodSpec.fancy\n    {" in compared
+
+
+def test_a_tree_is_imported_again(tree: Path):
+    """A changed tree takes the place of what was imported of it, and a refused one does not."""
+    arguments = ["import", str(tree), "--name", "1.37+again", "--replace"]
+    run(*arguments)
+    run(*arguments, "--base", "1.37.0")
+    with pytest.raises(UserError, match=r"already: choose another name, or replace it with --replace"):
+        run(*arguments[:-1])
+    with pytest.raises(UserError, match="does not suit"):
+        run(*arguments, "--base", "1.34")
+
+    assert [each["base"] for each in printed("list")] == ["1.37.0"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "lines"),
+    [
+        (None, {"stage": "Alpha"}, ['{"stage":"Alpha"}']),
+        ({"verbs": ["get"]}, None, ['{"verbs":["get"]}']),
+        (
+            {"stage": "Alpha", "default": False, "locked": False},
+            {"stage": "Beta", "default": True, "locked": False},
+            ["default: false → true", "stage: Alpha → Beta"],
+        ),
+        ({"gates": ["A"]}, {}, ['gates: ["A"] → -']),
+        ({"values": ["A", "B"]}, {"values": ["B", "C"]}, ["values: without A", "values: with C"]),
+        ({"short": ["a", "b"]}, {"short": ["b", "a"]}, ['short: ["a","b"] → ["b","a"]']),
+        ([["optional"]], [["optional"], ["maxLength", 5]], ['with ["maxLength",5]']),
+        ("v1", "v1beta1", ["v1 → v1beta1"]),
+    ],
+)
+def test_the_lines_of_a_difference(before: Any, after: Any, lines: list[str]):
+    """Of a changed thing the keys and items that differ are shown, and nothing else."""
+    difference = Difference("fields", "name", "changed", before, after)
+
+    assert [line.strip() for line in difference_lines([difference])][2:] == lines
 
 
 def test_another_directory(tree: Path, tmp_path: Path):
@@ -81,7 +120,7 @@ def test_another_directory(tree: Path, tmp_path: Path):
         "import", str(tree), "--name", "1.37+there", "--base", "1.37", "--into", str(tmp_path / "there")
     )
 
-    assert f"Set {ENVIRONMENT}={tmp_path / 'there'} to use it" in output.stdout
+    assert f"Set {ENVIRONMENT}={tmp_path / 'there'}, and use it" in output.stdout
     assert (tmp_path / "there" / "1.37+there" / "catalogue.json").is_file()
     assert printed("list") == []
 

@@ -1,9 +1,12 @@
 """Releases that are imported from source trees: what they have, and what components make of it."""
 
 import dataclasses
+import io
+import tarfile
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +16,7 @@ from source_trees import Tree, tree
 from kubeskew.apimachinery.catalogue import catalogue_for
 from kubeskew.apimachinery.gates import FeatureGates, GateError
 from kubeskew.apimachinery.imported_releases import ENVIRONMENT
-from kubeskew.apimachinery.versions import Version, VersionError, supported
+from kubeskew.apimachinery.versions import SUPPORTED, Version, VersionError, supported
 from kubeskew.apiserver.features import Features
 from kubeskew.releases.comparison import compare
 from kubeskew.releases.directory import ReleaseDirectory, ReleaseError
@@ -107,6 +110,96 @@ def test_export_and_import(releases: Path, tmp_path: Path) -> None:
     assert {path.name: path.read_bytes() for path in (tmp_path / "other" / "1.37+mine").iterdir()} == files
 
 
+def test_exports_are_the_same(releases: Path, tmp_path: Path) -> None:
+    """Two exports of a release have the same bytes, and neither the file's name nor a time in the header."""
+    files = [tmp_path / "mine.tar.gz", tmp_path / "other.tar.gz"]
+    for file in files:
+        ReleaseDirectory(releases).export("1.37+mine", file)
+
+    first, second = (file.read_bytes() for file in files)
+    assert first == second
+    assert first[3:8] == bytes(5)  # flags and time (RFC 1952)
+
+
+def _archive(file: Path, contents: dict[str, bytes]) -> Path:
+    with tarfile.open(file, "w:gz") as archive:
+        for name, content in contents.items():
+            entry = tarfile.TarInfo(f"1.37+other/{name}")
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"catalogue.json": None}, "catalogue.json is not in it"),
+        ({"gates.json": b"{"}, "is no exported release"),
+        ({"release.json": {"name": 7}}, "7 is no text"),
+        ({"release.json": {"base": 37}}, "37 is no text"),
+        ({"release.json": {"base": "1.26"}}, r"--base 1\.26 does not suit 1\.37\+other"),
+        ({"release.json": {"counts": 7}}, "is no exported release"),
+        ({"release.json": {"counts": {"gates": "many"}}}, "'many' is no number"),
+    ],
+)
+def test_archives_that_cannot_be_imported(
+    change: dict[str, Any], message: str, releases: Path, tmp_path: Path
+) -> None:
+    """One line says what is wrong with an archive, and nothing of it is left."""
+    contents = {path.name: path.read_bytes() for path in (releases / "1.37+mine").iterdir()}
+    summary = orjson.loads(contents["release.json"]) | {"name": "1.37+other"}
+    for file, content in change.items():
+        if content is None:
+            del contents[file]
+        elif isinstance(content, bytes):
+            contents[file] = content
+        else:
+            summary |= content
+    contents["release.json"] = orjson.dumps(summary)
+    other = tmp_path / "releases"
+
+    with pytest.raises(ReleaseError, match=message) as error:
+        ReleaseDirectory(other).add(_archive(tmp_path / "other.tar.gz", contents))
+
+    assert "\n" not in str(error.value)
+    assert not other.exists()
+
+
+def test_two_imports_at_the_same_time(
+    releases: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The import that ends later is refused like one that comes later."""
+    made = ReleaseDirectory(releases).release("1.37+mine")
+    ReleaseDirectory(tmp_path).write(made, {"gates.json": {}})
+    monkeypatch.setattr(ReleaseDirectory, "check_free", lambda *_: None)  # it was free when that began
+
+    with pytest.raises(ReleaseError, match="already: choose another name"):
+        ReleaseDirectory(tmp_path).write(made, {"gates.json": {"gates": {}}})
+
+    assert [path.name for path in tmp_path.iterdir()] == ["1.37+mine"]
+
+
+@pytest.mark.parametrize(
+    ("name", "summary"),
+    [
+        ("1.37+mine.bak", {"format": 1, "base": "1.37"}),
+        ("backup", {"format": 1, "base": "1.37"}),
+        ("1.37+damaged", {"format": 1}),
+        ("1.99+later", {"format": 1, "base": "1.99"}),
+    ],
+)
+def test_other_directories(
+    name: str, summary: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A directory that is no release of this kubeskew is none to choose from."""
+    monkeypatch.setenv(ENVIRONMENT, str(tmp_path))
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "release.json").write_bytes(orjson.dumps(summary))
+
+    assert list(supported()) == list(SUPPORTED)
+    assert list(ReleaseDirectory(tmp_path)) == []
+
+
 def _cut(made: Tree) -> None:
     made.files["staging/src/k8s.io/api/core/v1/types.go"] = "package v1\n\ntype Pod struct {\n"
 
@@ -151,6 +244,8 @@ def test_a_directory_that_is_no_tree(tmp_path: Path) -> None:
     [
         ("9.99", "'9.99' is no name for a release"),
         ("1.37+Mine", r"'1\.37\+Mine' is no name for a release"),
+        ("1.037+mine", r"'1\.037\+mine' is no name for a release"),
+        ("1.37+mine\n", "is no name for a release"),
         ("1.36", r"1\.36 is a release that kubeskew has itself"),
         ("1.29+kep4381", r"1\.29\+kep4381 is a release that kubeskew has itself"),
         ("1.37+mine", r"release 1\.37\+mine is in .* already"),

@@ -581,10 +581,16 @@ def test_rules_of_a_struct() -> None:
 
 
 def test_older_releases() -> None:
-    """Lengths were counted in bytes until 1.35, and a change was forbidden until 1.34."""
-    schema = struct({"a": field(STRING, "maxLength=1"), "b": field(STRING, "immutable")})
-    settings = Settings(lengths_in_bytes=True, immutable_is_forbidden=True)
-    found = findings(schema, {"a": "ää", "b": "x"}, {"b": "y"}, settings=settings)
+    """Lengths were counted in bytes until 1.35; until 1.34 a change was forbidden and a key could repeat."""
+    schema = struct(
+        {
+            "a": field(STRING, "maxLength=1"),
+            "b": field(STRING, "immutable"),
+            "c": field(listed(ITEM), "listType=map", "listMapKey=name"),
+        }
+    )
+    old = Settings(lengths_in_bytes=True, immutable_is_forbidden=True, keys_may_repeat=True)
+    found = findings(schema, {"a": "ää", "b": "x", "c": [{}, {}]}, {"b": "y"}, settings=old)
 
     assert [str(error) for error, _ in found] == [
         "a: Too long: may not be more than 1 byte",
