@@ -179,7 +179,9 @@ def test_defaults_count_of_gates_that_another_cell_sets_by_hand():
         in found[FLIPPED]
     )
     assert f"Gates that count: {GATE}." in found["Evidence for a production-readiness review"]
-    assert "mine/moved" not in sections(cell)[FLIPPED]
+    alone = sections(cell)
+    assert "mine/moved" not in alone[FLIPPED]
+    assert "name it with `--prr-gate`" in alone["Evidence for a production-readiness review"]
 
 
 @pytest.mark.parametrize(
