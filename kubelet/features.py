@@ -133,7 +133,7 @@ class SidecarProbes(FeatureTable):
 
 
 class KubeletFeatures(FeatureTable):
-    """All features of one kubelet, but for the manager of claims (kubelet/dra)."""
+    """All features of one kubelet; formats, gRPC versions and texts of DRA are in kubelet/dra/features.py."""
 
     version: Version = VERSION
     events: EventTexts = part(EventTexts)

@@ -174,14 +174,16 @@ def _definition(base: _Document | None, change: _Document, minor: int, specs: li
     }
 
 
-def at(history: list[list[Any]], minor: int) -> Any:
-    """None outside of the history's spans."""
+def at(history: Any, minor: int) -> Any:
+    """None outside of the history's spans. A value that never changed is written without them."""
+    if not isinstance(history, list):
+        return history
     for first, last, value in history:
         if first <= minor <= last:
             return value
     return None
 
 
-def within(spans: list[list[int]], minor: int) -> bool:
-    """Spans are `[first, last]`, both inclusive."""
-    return any(first <= minor <= last for first, last in spans)
+def within(spans: list[list[int]] | int, minor: int) -> bool:
+    """Spans are `[first, last]`, both inclusive; what is always there has 1 in their place."""
+    return isinstance(spans, int) or any(first <= minor <= last for first, last in spans)

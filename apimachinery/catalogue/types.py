@@ -113,9 +113,7 @@ class Types(Mapping[str, Schema]):
         if "e" in entry:
             return self._enum(name, entry)
         fields: dict[str, Field] = {}
-        map_type = entry.get("mt", "granular")
-        if not isinstance(map_type, str):
-            map_type = data.at(map_type, self._minor)
+        map_type = data.at(entry.get("mt", "granular"), self._minor)
         rules = self._declared(entry.get("v", {}))
         schema = Schema(
             Kind.OBJECT,
@@ -136,8 +134,7 @@ class Types(Mapping[str, Schema]):
         return schema
 
     def _at(self, history: Any) -> int | None:
-        """A value that never changed is written without its spans."""
-        found: int | None = history if isinstance(history, int) else data.at(history, self._minor)
+        found: int | None = data.at(history, self._minor)
         return found
 
     def _declared(self, histories: dict[str, Any]) -> dict[str, Rules]:
@@ -145,9 +142,7 @@ class Types(Mapping[str, Schema]):
         return {field: self._rules[place] for field, place in places.items() if place is not None}
 
     def _enum(self, name: str, entry: dict[str, Any]) -> Schema:
-        values = tuple(
-            value for value, spans in entry["e"].items() if spans == 1 or data.within(spans, self._minor)
-        )
+        values = tuple(value for value, spans in entry["e"].items() if data.within(spans, self._minor))
         go_name = ".".join(name.split(".")[-2:])
         return self._built.setdefault(name, Schema(Kind.STRING, enum=values, go_name=go_name))
 

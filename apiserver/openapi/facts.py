@@ -50,10 +50,10 @@ def _load() -> dict[str, Any]:
 
 def _facts(document: Mapping[str, Any], minor: int) -> Facts:
     def listed(section: str) -> list[str]:
-        return [name for name, spans in document[section].items() if spans == 1 or data.within(spans, minor)]
+        return [name for name, spans in document[section].items() if data.within(spans, minor)]
 
     def valued(section: Mapping[str, Any]) -> dict[str, Any]:
-        found = {name: _value(history, minor) for name, history in section.items()}
+        found = {name: data.at(history, minor) for name, history in section.items()}
         return {name: value for name, value in found.items() if value is not None}
 
     registered = [name.rpartition("/") for name in listed("registered")]
@@ -66,7 +66,3 @@ def _facts(document: Mapping[str, Any], minor: int) -> Facts:
         returned=frozenset(listed("returned")),
         shared={options: valued(names) for options, names in document["shared"].items()},
     )
-
-
-def _value(history: Any, minor: int) -> Any:
-    return data.at(history, minor) if isinstance(history, list) else history

@@ -1,4 +1,7 @@
-"""The differences between releases in DRA on a node: calls to drivers, checkpoint, error texts."""
+"""The differences between releases in DRA on a node: calls to drivers, checkpoint, error texts.
+
+Gates and bugs that change preparing are in kubelet/features.py.
+"""
 
 from kubeskew.apimachinery.features import FeatureTable, bug, by_release, made, since
 from kubeskew.kubelet.dra import grpc_versions
@@ -10,8 +13,10 @@ _UNSUPPORTED = "invalid supported gRPC versions of DRA driver plugin {name} at e
 
 
 class DRAFeatures(FeatureTable):
-    """Decisions of the DRA manager; before 1.31 generations have a codec and a choice of services of their
-    own."""
+    """Forms of calls, checkpoint and errors.
+
+    Before 1.31 generations have a codec and a choice of services of their own.
+    """
 
     services: ServiceFeatures = made(
         ServiceFeatures,

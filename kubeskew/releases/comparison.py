@@ -80,14 +80,11 @@ def _types(catalogue: Mapping[str, Any], minor: int) -> Iterator[tuple[str, Any]
         if not data.within(entry["in"], minor):
             continue
         if "e" in entry:
-            values = [value for value, spans in entry["e"].items() if spans == 1 or data.within(spans, minor)]
+            values = [value for value, spans in entry["e"].items() if data.within(spans, minor)]
             yield name.removeprefix(_API), {"values": sorted(values)}
         else:
             kind = entry.get("mt", "granular")
-            yield (
-                name.removeprefix(_API),
-                {"mapType": kind if isinstance(kind, str) else data.at(kind, minor)},
-            )
+            yield name.removeprefix(_API), {"mapType": data.at(kind, minor)}
 
 
 def _fields(catalogue: Mapping[str, Any], minor: int) -> Iterator[tuple[str, Any]]:
@@ -96,7 +93,7 @@ def _fields(catalogue: Mapping[str, Any], minor: int) -> Iterator[tuple[str, Any
         if not data.within(entry["in"], minor):
             continue
         for field, history in entry.get("f", {}).items():
-            place = history if isinstance(history, int) else data.at(history, minor)
+            place = data.at(history, minor)
             if place is not None:
                 spec = {
                     _NAMES.get(key, key): value for key, value in specs[place].items() if key not in _LEFT_OUT
@@ -111,7 +108,7 @@ def _rules(catalogue: Mapping[str, Any], minor: int) -> Iterator[tuple[str, Any]
         if not data.within(entry["in"], minor):
             continue
         for field, history in entry.get("v", {}).items():
-            place = history if isinstance(history, int) else data.at(history, minor)
+            place = data.at(history, minor)
             if place is not None:
                 yield f"{name.removeprefix(_API)}.{field}".rstrip("."), rules[place]
 

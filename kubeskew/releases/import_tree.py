@@ -154,7 +154,7 @@ def _fields_of(base: Version) -> dict[str, Document]:
             "fields": {
                 field: history
                 for field, history in entry.get("f", {}).items()
-                if isinstance(history, int) or data.at(history, minor) is not None
+                if data.at(history, minor) is not None
             }
         }
         for name, entry in catalogue["definitions"].items()
@@ -183,7 +183,7 @@ def _field_gates(base: Version) -> dict[str, list[str]]:
     found = {}
     for name, entry in catalogue["definitions"].items():
         for field, history in entry.get("f", {}).items():
-            place = history if isinstance(history, int) else data.at(history, minor)
+            place = data.at(history, minor)
             if place is not None and "g" in catalogue["specs"][place]:
                 found[f"{name.removeprefix('io.k8s.api.')}.{field}"] = catalogue["specs"][place]["g"]
     return found

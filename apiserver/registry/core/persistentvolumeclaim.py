@@ -1,5 +1,6 @@
 """PersistentVolumeClaim: data sources (`dataSource`, the newer `dataSourceRef`), strategy, cells of tables.
 
+Defaults, which templates of claims share, and checks of the spec are in registry/shared/volumes/claims.py.
 Sources: pkg/api/persistentvolumeclaim/util.go, pkg/registry/core/persistentvolumeclaim/strategy.go, 1.36.
 """
 

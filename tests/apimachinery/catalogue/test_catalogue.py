@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from recorded import DATA
 
-from kubeskew.apimachinery.catalogue import Catalogue, catalogue_for, parse_runtime_config
+from kubeskew.apimachinery.catalogue import Catalogue, catalogue_for, data, parse_runtime_config
 from kubeskew.apimachinery.catalogue.served_resources import version_order
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.resources import STANDARD_VERBS, GroupVersionKind, Resource
@@ -413,3 +413,18 @@ def test_lists_that_patches_merge_are_merged_by_apply(minor: int) -> None:
     assert (finalizers.list_type, finalizers.list_keys) == ("set", ())
     assert (commands.list_type, commands.list_type_implied) == ("atomic", minor < 30)
     assert containers.list_type_implied is finalizers.list_type_implied is (minor < 30)
+
+
+@pytest.mark.parametrize(
+    ("history", "value"),
+    [(7, 7), ("atomic", "atomic"), ([[30, 33, 7]], 7), ([[34, 36, 7]], None), ([], None)],
+)
+def test_values_of_histories(history: Any, value: Any) -> None:
+    """A value that never changed has no spans, another is that of the span with the minor."""
+    assert data.at(history, 33) == value
+
+
+@pytest.mark.parametrize(("spans", "is_there"), [(1, True), ([[26, 33]], True), ([[26, 32]], False)])
+def test_presence_by_spans(spans: Any, is_there: bool) -> None:
+    """A 1 for the spans stands for all minors."""
+    assert data.within(spans, 33) is is_there
