@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -18,6 +18,13 @@ ENVIRONMENT = "KUBESKEW_RELEASES"  # the directory of the releases, for all comp
 SUMMARY = "release.json"
 NAME = re.compile(r"1\.[1-9][0-9]{0,2}(\+[a-z0-9]+)?")
 FORMAT = 1  # of the directories; a release of another format has to be imported again
+
+
+class Imported(NamedTuple):
+    """`stamp` says where and when a release was imported: another of the same name has another."""
+
+    base: str
+    stamp: str
 
 
 def releases_directory() -> Path:
@@ -28,14 +35,14 @@ def releases_directory() -> Path:
     return Path(data) / "kubeskew" / "releases"
 
 
-def imported_bases() -> Mapping[str, str]:
-    """The base of each imported release by its name, in the order of names; empty without any."""
+def imported_releases() -> Mapping[str, Imported]:
+    """The imported releases by their names, in the order of names; empty without any."""
     directory = releases_directory()
     try:
         changed = directory.stat().st_mtime_ns
     except OSError:
         return {}
-    return _bases(directory, changed)
+    return _releases(directory, changed)
 
 
 def document(name: str, file: str) -> Any:
@@ -43,11 +50,16 @@ def document(name: str, file: str) -> Any:
 
     Raises ValueError, in one line, for a release that is not there or whose file cannot be read.
     """
-    return _document(releases_directory() / name, file)
+    directory = releases_directory() / name
+    try:
+        changed = (directory / SUMMARY).stat().st_mtime_ns
+    except OSError:
+        raise ValueError(f"release {name} is not in {directory.parent}: import it again") from None
+    return _document(directory, file, changed)
 
 
 @lru_cache(maxsize=8)
-def _bases(directory: Path, _changed: int) -> Mapping[str, str]:
+def _releases(directory: Path, _changed: int) -> Mapping[str, Imported]:
     found = {}
     for path in sorted(directory.glob(f"*/{SUMMARY}")):
         try:
@@ -60,14 +72,13 @@ def _bases(directory: Path, _changed: int) -> Mapping[str, str]:
             and isinstance(summary.get("base"), str)
             and NAME.fullmatch(path.parent.name)
         ):
-            found[path.parent.name] = summary["base"]
+            stamp = f"{directory}@{path.stat().st_mtime_ns}"
+            found[path.parent.name] = Imported(summary["base"], stamp)
     return found
 
 
 @cache
-def _document(directory: Path, file: str) -> Any:
-    if not (directory / SUMMARY).is_file():
-        raise ValueError(f"release {directory.name} is not in {directory.parent}: import it again")
+def _document(directory: Path, file: str, _changed: int) -> Any:
     path = directory / file
     if not path.is_file():
         return None

@@ -8,8 +8,9 @@ from typing import Any, TypeVar
 
 from kubeskew.apimachinery.imported_releases import (
     ENVIRONMENT,
+    Imported,
     document,
-    imported_bases,
+    imported_releases,
     releases_directory,
 )
 
@@ -40,7 +41,8 @@ class Version:
     its minor and before the next minor. Patches differ in `known_bugs.py` alone.
 
     A release that was imported from a source tree has a base, whose behaviour it has where code decides, and
-    a name behind its minor (`1.37+mine`) or none (`1.38`). It comes after its minor as previews do.
+    a name behind its minor (`1.37+mine`) or none (`1.38`). It comes after its minor as previews do. Another
+    import under the same name is another version (`stamp`): what is kept of the first is not taken for it.
     """
 
     minor: int
@@ -48,6 +50,7 @@ class Version:
     patch: int | None = None
     name: str = ""
     imported_from: "Version | None" = None
+    stamp: str = ""
 
     @classmethod
     def parse(cls, text: str) -> "Version":
@@ -117,8 +120,8 @@ class Version:
         patch = "" if self.patch is None else f".{self.patch}"
         return f"1.{self.minor}{patch}{self._suffix}"
 
-    def _key(self) -> tuple[int, str, int]:
-        return self.minor, self.preview or self.name, self.level
+    def _key(self) -> tuple[int, str, int, str]:
+        return self.minor, self.preview or self.name, self.level, self.stamp
 
 
 DEFAULT_VERSION = Version(36)
@@ -135,19 +138,19 @@ def supported() -> tuple[Version, ...]:
 
 
 def _imported_versions() -> Iterator[Version]:
-    for name, base in imported_bases().items():
+    for name, imported in imported_releases().items():
         try:
-            yield _version_of(name, base)
+            yield _version_of(name, imported)
         except VersionError:
             continue  # its base came after this kubeskew; `release list` names it
 
 
 def _imported(text: str, name: str) -> Version:
     """Raises VersionError with the versions to choose from if no imported release has the name."""
-    base = imported_bases().get(name)
-    if base is not None:
-        return _version_of(name, base)
-    imported = list(imported_bases())
+    release = imported_releases().get(name)
+    if release is not None:
+        return _version_of(name, release)
+    imported = list(imported_releases())
     if "+" in name and minor_of(name) >= OLDEST_IMPORTED:
         there = ", ".join(imported) or "none"
         raise VersionError(
@@ -166,8 +169,9 @@ def minor_of(name: str) -> int:
     return int(name.removeprefix("1.").partition("+")[0])
 
 
-def _version_of(name: str, base: str) -> Version:
-    return Version(minor_of(name), name=name.partition("+")[2], imported_from=Version.parse(base))
+def _version_of(name: str, release: Imported) -> Version:
+    base = Version.parse(release.base)
+    return Version(minor_of(name), name=name.partition("+")[2], imported_from=base, stamp=release.stamp)
 
 
 def entry(table: Mapping[int, T], minor: int) -> T:

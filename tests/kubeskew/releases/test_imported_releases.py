@@ -14,6 +14,7 @@ from imported import enhanced, import_into
 from source_trees import Tree, tree
 
 from kubeskew.apimachinery.catalogue import catalogue_for
+from kubeskew.apimachinery.catalogue.types import types_of
 from kubeskew.apimachinery.gates import FeatureGates, GateError
 from kubeskew.apimachinery.imported_releases import ENVIRONMENT
 from kubeskew.apimachinery.versions import SUPPORTED, Version, VersionError, supported
@@ -22,6 +23,8 @@ from kubeskew.releases.comparison import compare
 from kubeskew.releases.directory import ReleaseDirectory, ReleaseError
 from kubeskew.releases.tree.go_syntax import TreeError
 from kubeskew.releases.tree.source_tree import SourceTree
+
+POD_SPEC = "io.k8s.api.core.v1.PodSpec"
 
 
 @pytest.fixture(scope="module", name="releases")
@@ -76,8 +79,7 @@ def test_gates_that_come_to_need_others(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_order_and_skew(releases: Path, tmp_path: Path) -> None:
     """An imported release comes after its minor, and behaves as its base; a new minor comes after all."""
-    made = tree()
-    import_into(releases, made, tmp_path, "1.38")
+    import_into(releases, enhanced(), tmp_path, "1.38")
     mine, following = Version.parse("1.37+mine"), Version.parse("v1.38.0")
 
     assert Version(37) < mine < following
@@ -88,6 +90,21 @@ def test_order_and_skew(releases: Path, tmp_path: Path) -> None:
     names = [each.name for each in dataclasses.fields(new)]
     differing = {name for name in names if getattr(new, name) != getattr(old, name)}
     assert differing == {"version", "shown_version"}
+
+
+def test_a_release_that_is_imported_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that knew the first import of a name has nothing of it once another takes its place."""
+    monkeypatch.setenv(ENVIRONMENT, str(tmp_path / "releases"))
+    import_into(tmp_path / "releases", tree(), tmp_path / "first", "1.37+again")
+    first = Version.parse("1.37+again")
+    before = FeatureGates(first).knows("Fancy"), "fancy" in types_of(first)[POD_SPEC].fields
+    ReleaseDirectory(tmp_path / "releases").remove("1.37+again")
+    import_into(tmp_path / "releases", enhanced(), tmp_path / "second", "1.37+again")
+    second = Version.parse("1.37+again")
+    after = FeatureGates(second).knows("Fancy"), "fancy" in types_of(second)[POD_SPEC].fields
+
+    assert (before, after) == ((False, False), (True, True))
+    assert first != second
 
 
 def test_gates() -> None:
