@@ -94,6 +94,11 @@ def _takes(version: Version, name: str) -> bool:
     return name in _previewed(version) or (row is not None and row["first"] <= version.minor <= row["last"])
 
 
+def _is_registered_later(version: Version, name: str) -> bool:
+    """True if an imported release's tree registers the gate for later minors alone: it is off."""
+    return version.imported_from is not None and name in _imported(version).get("later", ())
+
+
 def _comes_later(version: Version, name: str) -> bool:
     """True if the gate belongs to the release's code, but not to its version: such a name is PreAlpha."""
     return version.imported_from is None and _table()["gates"].get(name, _UNKNOWN)["last"] >= version.minor
@@ -249,8 +254,11 @@ class FeatureGates:
             yield name, "GA" if spec is None else spec.stage, self.enabled(name)
 
     def is_off(self, name: str) -> bool:
-        """A gate that the release no longer has is on for good; one that it lacks yet guards nothing."""
-        return self.spec(name) is not None and not self.enabled(name)
+        """A gate that the release no longer has is on for good; one that it lacks yet guards nothing, unless
+        an imported tree has its field already."""
+        return _is_registered_later(self._version, name) or (
+            self.spec(name) is not None and not self.enabled(name)
+        )
 
     def validate(self) -> None:
         """Raises GateError if this version's flag parser would refuse the overrides."""

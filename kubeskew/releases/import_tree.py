@@ -137,7 +137,10 @@ def catalogue_of(reading: Reading, minor: int, base: Version) -> Document:
     rows += _known_rows(reading, minor, base)
     return assembled(
         {minor: definitions},
-        {name: {"first": minor, "last": minor} for name in reading.gates["gates"]},
+        {
+            name: {"first": minor, "last": minor}
+            for name in (*reading.gates["gates"], *reading.gates["later"])
+        },
         groups=[[minor, minor, reading.discovery["groupOrder"]]],
         resources=rows,
         storage={key: [[minor, minor, version]] for key, version in sorted(reading.storage.items())},
@@ -219,6 +222,7 @@ def gates_file(facts: Document) -> Document:
             for name, spec in sorted(facts["gates"].items())
         },
         "dependencies": dict(sorted(facts["dependencies"].items())),
+        "later": facts["later"],
     }
 
 
@@ -274,7 +278,10 @@ def reported(reading: Reading, catalogue: Document, base: Version) -> dict[str, 
         "gates that the base does not have": sorted(
             name for name in reading.gates["gates"] if base_gates.spec(name) is None
         ),
-        "gates that fields name and no component registers": sorted(named - reading.gates["gates"].keys()),
+        "gates that fields name and no component registers": sorted(
+            named - reading.gates["gates"].keys() - {*reading.gates["later"]}
+        ),
+        "gates that are registered for later minors alone": reading.gates["later"],
         "gates that are not everywhere the same": [f"{name} ({text})" for name, text in variations.items()],
         "new fields without the defaults that functions give them": without_defaults(
             _definitions(catalogue), _fields_of(base), reading.defaults

@@ -51,9 +51,10 @@ class Registered:
 
 
 def gates(tree: SourceTree) -> dict[str, Any]:
-    """`{"gates": {name: {"stage", "default", "locked"}}, "dependencies": {name: [name]}, "variations": …}`.
+    """`{"gates": {name: {"stage", "default", "locked"}}, "dependencies": {name: [name]}, …}`.
 
-    Dependencies are those that the tree's table names, without gates that depend on none.
+    Dependencies are those that the tree's table names, without gates that depend on none. Gates that are
+    registered for later minors alone are in the list `later`.
     """
     packages = [tree.package(path) for path in gate_packages(tree)]
     if not any(package.names for package in packages):
@@ -70,6 +71,7 @@ def gates(tree: SourceTree) -> dict[str, Any]:
             for name, needed in sorted(registered.dependencies.items())
             if needed and name in acting
         },
+        "later": sorted(registered.specs.keys() - acting.keys()),
         "variations": dict(sorted(registered.variations.items())),
     }
 

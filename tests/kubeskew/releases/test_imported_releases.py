@@ -77,6 +77,25 @@ def test_gates_that_come_to_need_others(tmp_path: Path, monkeypatch: pytest.Monk
     assert "dependencies" not in found["Colours"]
 
 
+def test_gates_of_later_minors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gate that the tree registers for later minors alone guards its field, is off, and is reported."""
+    monkeypatch.setenv(ENVIRONMENT, str(tmp_path))
+    made = enhanced()
+    del made.gates["Fancy"]
+    made.files["pkg/features/later.go"] = (
+        'package features\n\nconst Fancy featuregate.Feature = "Fancy"\n\n'
+        "var later = map[featuregate.Feature]featuregate.VersionedSpecs{\n"
+        '\tFancy: {{Version: version.MustParse("1.38"), PreRelease: featuregate.Alpha}},\n}\n'
+    )
+    release = import_into(tmp_path, made, tmp_path / "tree", "1.37+later")
+    version = Version.parse("1.37+later")
+    fields = {each.name: each.after for each in compare(Version(37), version) if each.subject == "fields"}
+
+    assert release.reported["gates that are registered for later minors alone"] == ["Fancy"]
+    assert fields["core.v1.PodSpec.fancy"]["gates"] == ["Fancy"]
+    assert FeatureGates(version).is_off("Fancy")
+
+
 def test_order_and_skew(releases: Path, tmp_path: Path) -> None:
     """An imported release comes after its minor, and behaves as its base; a new minor comes after all."""
     import_into(releases, enhanced(), tmp_path, "1.38")
