@@ -90,17 +90,21 @@ def check_name(name: str) -> None:
 
 def check_base(name: str, base: Version) -> None:
     """Raises ReleaseError for a base that the release cannot have."""
+    minor = minor_of(name)
+    if minor > NEWEST_MINOR + 1:
+        raise ReleaseError(
+            f"{name} has no release before it here: name it 1.{NEWEST_MINOR + 1} or 1.{NEWEST_MINOR}+mine"
+        )
     if base.imported_from is not None or base.preview:
         raise ReleaseError(f"--base {base} is no release of Kubernetes: name one such as 1.{NEWEST_MINOR}")
-    if not 0 <= minor_of(name) - base.minor <= 1:
-        raise ReleaseError(
-            f"--base {base} does not suit {name}: name 1.{minor_of(name)} or the minor before it"
-        )
+    if not 0 <= minor - base.minor <= 1:
+        fitting = [f"1.{each}" for each in (minor, minor - 1) if each <= NEWEST_MINOR]
+        raise ReleaseError(f"--base {base} does not suit {name}: write --base {' or '.join(fitting)}")
 
 
-def base_of(minor: int) -> Version:
-    """The shipped release of a tree's minor, or the newest."""
-    return Version(min(minor, NEWEST_MINOR))
+def base_of(name: str) -> Version:
+    """The shipped release of the name's minor, or the newest."""
+    return Version(min(minor_of(name), NEWEST_MINOR))
 
 
 class ReleaseDirectory:

@@ -55,7 +55,7 @@ def release() -> None:
 @click.argument("source", type=click.Path(path_type=Path))
 @click.option("--name", metavar="NAME", help="The release's name: 1.37+mine, or 1.38 for a new minor.")
 @click.option(
-    "--base", type=VERSION, help="The release whose behaviour it has (default: that of the tree's minor)."
+    "--base", type=VERSION, help="The release whose behaviour it has (default: that of the name's minor)."
 )
 @click.option("--replace", is_flag=True, help="Take the place of a release of that name.")
 @into_option
@@ -108,7 +108,7 @@ def _from_tree(
         raise UserError("name the release with --name, such as --name 1.37+mine")
     releases.check_free(name, replace)
     tree = SourceTree(source)
-    chosen = base or base_of(tree.minor)
+    chosen = base or base_of(name)
     check_base(name, chosen)
     made, files = read_release(tree, name, chosen, show_progress)
     releases.write(made, files, replace)
