@@ -10,11 +10,12 @@ from kubeskew.releases.directory import ImportedRelease, ReleaseDirectory
 from kubeskew.releases.import_tree import read_release
 from kubeskew.releases.tree.source_tree import SourceTree
 
-FANCY = {"featureGate": "Fancy", "field": "fancy"}
+BOOTSTRAPPING = {"kubernetes.io/bootstrapping": "rbac-defaults"}
 
 
 def enhanced(minor: int = 37) -> Tree:
-    """A branch with a gate, a field behind it that has a declared rule, and a kind."""
+    """A branch with a gate, a field behind it that has a declared rule, a kind, a role and a newer storage
+    version."""
     made = tree(minor)
     made.add_gate("Fancy")
     made.add_field(
@@ -26,6 +27,18 @@ def enhanced(minor: int = 37) -> Tree:
         schema={"type": "string", "description": "Fancy is the name of a colour."},
     )
     made.add_kind("PriorityClass", "Widget", "widgets", group="scheduling.k8s.io", version="v1")
+    made.storage["resource.k8s.io/DeviceTaintRule"] = "v1"
+    made.roles.append(
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRole",
+            "metadata": {
+                "name": "system:painter",
+                "labels": {"kubernetes.io/bootstrapping": "rbac-defaults"},
+            },
+            "rules": [{"apiGroups": ["scheduling.k8s.io"], "resources": ["widgets"], "verbs": ["get"]}],
+        }
+    )
     return made
 
 

@@ -101,7 +101,7 @@ async def open_server(
     log = await SQLLog.open(url, environment.clock)
     store = await CachedStore.open(log, environment.clock)
     server = APIServer(ServerOptions(storage_url=url, **options), environment, store, log)
-    plain = (str(version), gates.flag(), gates.bugs) if reuse and url == IN_MEMORY and not options else None
+    plain = (version, gates.flag(), gates.bugs) if reuse and url == IN_MEMORY and not options else None
     if plain in _BEGINNINGS:
         await asyncio.gather(*(store.write(change) for change in _BEGINNINGS[plain]))
     await server.bootstrap()

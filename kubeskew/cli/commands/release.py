@@ -224,7 +224,8 @@ def diff(before: Version, after: Version, subjects: tuple[str, ...], output: str
 @release.command()
 @click.argument("name")
 @into_option
-def remove(name: str, directory: Path | None) -> None:
+@output_option
+def remove(name: str, directory: Path | None, output: str) -> None:
     """Remove an imported release. Clusters and logs of it need it to be read.
 
     \b
@@ -236,13 +237,16 @@ def remove(name: str, directory: Path | None) -> None:
     except ReleaseError as error:
         raise UserError(str(error)) from error
     show_progress(f"removed {name} from {releases.path}")
+    if output == "json":
+        print_json({"removed": name, "from": str(releases.path)})
 
 
 @release.command()
 @click.argument("name")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @into_option
-def export(name: str, file: Path, directory: Path | None) -> None:
+@output_option
+def export(name: str, file: Path, directory: Path | None, output: str) -> None:
     """Write an imported release into a file, with which somebody else imports it.
 
     \b
@@ -255,6 +259,8 @@ def export(name: str, file: Path, directory: Path | None) -> None:
     except OSError as error:
         raise UserError(f"cannot write {file}: {error.strerror or error}") from error
     show_progress(f"wrote {name} into {file}; `kubeskew release import {file}` takes it from there")
+    if output == "json":
+        print_json({"exported": name, "file": str(file)})
 
 
 def _found(name: str, directory: Path | None) -> ImportedRelease:

@@ -1,5 +1,6 @@
 """An API server of an imported release: fields, rules and kinds that no shipped release has."""
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -120,3 +121,26 @@ async def test_prose(api: Caller) -> None:
     spec = document["components"]["schemas"]["io.k8s.api.core.v1.PodSpec"]
 
     assert spec["properties"]["fancy"]["description"] == "Fancy is the name of a colour."
+
+
+async def test_a_default_role(api: Caller) -> None:
+    """A fresh server makes the roles of the tree."""
+    role = (await api.get("/apis/rbac.authorization.k8s.io/v1/clusterroles/system:painter")).body
+
+    assert role["rules"] == [{"apiGroups": ["scheduling.k8s.io"], "resources": ["widgets"], "verbs": ["get"]}]
+
+
+async def test_a_newer_storage_version(api: Caller) -> None:
+    """Objects are stored in the version that the tree chooses, not in that of the base release."""
+    rule = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceTaintRule",
+        "metadata": {"name": "r"},
+        "spec": {"deviceSelector": {"driver": "d"}, "taint": {"key": "k", "effect": "NoSchedule"}},
+    }
+    made = await api.post("/apis/resource.k8s.io/v1/devicetaintrules", rule)
+    events = await api.server.services.log.after(0, 10_000)
+    stored = [json.loads(event.value) for event in events if event.uid == made.body["metadata"]["uid"]]
+
+    assert made.status == 201, made.body
+    assert {each["apiVersion"] for each in stored} == {"resource.k8s.io/v1"}

@@ -43,13 +43,15 @@ def test_the_life_of_a_release(tree: Path, tmp_path: Path):
     listed = printed("list")
     shown = printed("show", "1.37+life")
     differences = printed("diff", "1.37", "1.37+life", "--subject", "gates")
-    run("export", "1.37+life", str(tmp_path / "life.tar.gz"))
-    run("remove", "1.37+life")
+    exported = printed("export", "1.37+life", str(tmp_path / "life.tar.gz"))
+    removed = printed("remove", "1.37+life")
     without = printed("list")
     again = printed("import", str(tmp_path / "life.tar.gz"))
 
     assert made == shown == again
     assert listed == [made]
+    assert exported == {"exported": "1.37+life", "file": str(tmp_path / "life.tar.gz")}
+    assert removed == {"removed": "1.37+life", "from": str(tmp_path / "releases")}
     assert without == []
     assert made["reported"]["gates that the base does not have"] == ["Fancy"]
     assert differences == [

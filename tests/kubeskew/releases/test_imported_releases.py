@@ -56,6 +56,9 @@ def test_what_a_branch_changes() -> None:
         ("rules", "core.v1.PodSpec.fancy", "added"),
         ("resources", "widgets.v1.scheduling.k8s.io", "added"),
         ("gates", "Fancy", "added"),
+        ("roles", "ClusterRole system:painter", "added"),
+        ("code", "plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go", "changed"),
+        ("storage versions", "resource.k8s.io/DeviceTaintRule", "changed"),
     }
     assert ("types", "scheduling.v1.Widget", "added") in named
     assert ("storage versions", "scheduling.k8s.io/Widget", "added") in named
