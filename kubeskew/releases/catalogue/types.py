@@ -100,6 +100,9 @@ class GoTypes:
             kind = "{}" + self.resolve(package, found[2])[0]
             if found[1] == "string":
                 return kind, False
+            if found[1] in _SCALARS:
+                raise ValueError(f"{package}: a map with keys of the type {found[1]} is unknown")
+            self.resolve(package, found[1])
             key, value = (self._reflected(package, name) for name in found.groups())
             return named(f"map[{key}]{value}", kind), False
         if expression in _SCALARS:
@@ -270,7 +273,10 @@ def go_fields(go: GoTypes, package: str, declared: Document) -> dict[str, Spec]:
     embedded: dict[str, Spec] = {}
     for name, field in declared.get("fields", {}).items():
         if not name.startswith("<inline:"):
-            fields[name] = _go_field(go, package, field)
+            try:
+                fields[name] = _go_field(go, package, field)
+            except ValueError as error:
+                raise ValueError(f"{error}, in field {name}") from None
             continue
         kind = field["type"].rpartition(".")[2]
         if kind == "TypeMeta":
@@ -383,7 +389,10 @@ def _release(types: Document, openapi: Document, published: bool) -> dict[str, D
         for name, declared in declarations.items():
             full = definition_name(package, name)
             if "fields" in declared or declared.get("alias") == "struct{}":
-                made: Document = {"fields": go_fields(go, package, declared)}
+                try:
+                    made: Document = {"fields": go_fields(go, package, declared)}
+                except ValueError as error:
+                    raise ValueError(f"{error} of {package}.{name}") from None
                 if "+structType=atomic" in declared.get("markers", []):
                     made["mt"] = "atomic"
                 definition = openapi["definitions"].get(full)

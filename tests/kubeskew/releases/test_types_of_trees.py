@@ -131,6 +131,8 @@ def test_names_of_packages(tmp_path: Path) -> None:
             "apps/v1: the type meta.Odd is unknown (k8s.io/apimachinery/pkg/apis/meta/v1)",
         ),
         ("func(int) bool", "apps/v1: a field of the type func(int) bool is unknown"),
+        ("map[int]string", "apps/v1: a map with keys of the type int is unknown"),
+        ("map[Missing]string", "apps/v1: there is no type Missing"),
         ("struct{ A int }", "apps/v1: a field of the type struct{ A int } is unknown"),
     ],
 )
@@ -144,7 +146,7 @@ def test_types_that_are_unknown(tmp_path: Path, type_: str, problem: str) -> Non
     with pytest.raises(ValueError, match=r"^(apps|core)/v1: ") as refused:
         made(tmp_path, f'{imports}type A struct {{\n\tB {type_} `json:"b"`\n}}\n')
 
-    assert str(refused.value) == problem
+    assert str(refused.value) == f"{problem}, in field b of apps/v1.A"
 
 
 def test_defaults_that_name_constants(tmp_path: Path) -> None:
@@ -169,7 +171,7 @@ type A struct {
     ("marker", "problem"),
     [
         ("default=ref(Missing)", "names no constant; fix it and import again"),
-        ("default=x", r"^\+default=x is no JSON$"),
+        ("default=x", r"^\+default=x is no JSON, in field b of apps/v1.A$"),
     ],
 )
 def test_defaults_that_cannot_be_read(tmp_path: Path, marker: str, problem: str) -> None:
