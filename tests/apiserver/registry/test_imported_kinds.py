@@ -140,7 +140,7 @@ async def test_a_newer_storage_version(api: Caller) -> None:
     }
     made = await api.post("/apis/resource.k8s.io/v1/devicetaintrules", rule)
     events = await api.server.services.log.after(0, 10_000)
-    stored = [json.loads(event.value) for event in events if event.uid == made.body["metadata"]["uid"]]
+    rules = [event for event in events if event.key.resource == "devicetaintrules.resource.k8s.io"]
 
     assert made.status == 201, made.body
-    assert {each["apiVersion"] for each in stored} == {"resource.k8s.io/v1"}
+    assert [json.loads(event.value)["apiVersion"] for event in rules] == ["resource.k8s.io/v1"]
