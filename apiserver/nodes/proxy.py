@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.streaming import Pipe, until_one_ends
 from kubeskew.apimachinery.streaming.websocket import WebSocket, accept_key
-from kubeskew.apiserver.authentication.authenticator import WEBSOCKET_TOKEN
+from kubeskew.apiserver.authentication.authenticator import BEARER_PROTOCOL
 from kubeskew.apiserver.http.request import BodyBrokenError, Request, Response, Tunnel, Upgrade, no_pieces
 from kubeskew.apiserver.storage.encoding import dumps
 
@@ -408,7 +408,7 @@ def passed_on(request: Request) -> Headers:
     headers = _without(list(request.headers.items()), _KEPT_BACK | {_PROTOCOLS})
     kept = [(name, value) for name, value in headers if not name.lower().startswith(_KEPT_BACK_PREFIXES)]
     protocols = [
-        protocol for protocol in offered_protocols(request) if not protocol.startswith(WEBSOCKET_TOKEN)
+        protocol for protocol in offered_protocols(request) if not protocol.startswith(BEARER_PROTOCOL)
     ]
     return [*kept, ("Sec-WebSocket-Protocol", ", ".join(protocols))] if protocols else kept
 

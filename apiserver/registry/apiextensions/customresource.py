@@ -33,8 +33,8 @@ class InstanceStrategy(Strategy):
 
     def __init__(self, resource: CustomResource) -> None:
         self.resource = resource
-        self.scale = resource.scale  # type: ignore[misc]  # a class's constant is this definition's say
-        self.field_labels = resource.selectable  # type: ignore[misc]  # as above
+        self.scale = resource.scale
+        self.field_labels = resource.selectable
         self._paths = {label: JSONPath(f".{label}") for label in resource.selectable}
 
     @property

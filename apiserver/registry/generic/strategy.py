@@ -119,10 +119,10 @@ class Strategy:
     create_checks: ClassVar[Checks] = CREATE  # in upstream's order: so are the causes of a 422
     update_checks: ClassVar[Checks] = UPDATE  # one that is named twice reports its errors twice
     has_own_delete: ClassVar[bool] = False  # upstream's storage of the kind has a Delete that marks first
-    field_labels: ClassVar[tuple[str, ...]] = ()  # selectable besides metadata.name and metadata.namespace
+    field_labels: tuple[str, ...] = ()  # selectable besides metadata.name and metadata.namespace
     indexed_field: ClassVar[str] = ""  # by which upstream's watch cache has an index
     blank: ClassVar[Object] = {}  # what Go writes of an object without values, besides its struct's zeroes
-    scale: ClassVar[ScalePaths | None] = None
+    scale: ScalePaths | None = None  # an instance may have its own: of definitions, and of imported kinds
     status: "ClassVar[type[Strategy]]"  # the strategy of the status subresource; set below
     subresources: "ClassVar[Mapping[str, type[Strategy]]]" = {}  # of other object subresources: finalize, ...
 
@@ -376,7 +376,7 @@ def strategies_of(resource: Resource, preview: str) -> tuple[Strategy, Strategy]
         return module.InstanceStrategy(resource), module.InstanceStatusStrategy(resource)
     strategy = strategy_of(resource.group_resource, resource.version, preview)()
     if strategy.scale is None and _is_scaled(resource):
-        strategy.scale = ScalePaths()  # type: ignore[misc]  # a kind without code of its own
+        strategy.scale = ScalePaths()  # a kind without code of its own
     return strategy, strategy.status()
 
 

@@ -14,7 +14,7 @@ from contextlib import aclosing, suppress
 
 from kubeskew.apimachinery.streaming import until_one_ends
 from kubeskew.apimachinery.streaming.websocket import Message, Opcode, WebSocket, accept_key
-from kubeskew.apiserver.authentication.authenticator import WEBSOCKET_TOKEN
+from kubeskew.apiserver.authentication.authenticator import BEARER_PROTOCOL
 from kubeskew.apiserver.http.request import Headers, Request, Response, Tunnel, Upgrade
 from kubeskew.apiserver.nodes.proxy import is_websocket, offered_protocols
 from kubeskew.apiserver.structuralschema.formats import is_request_uri
@@ -60,7 +60,7 @@ def log_response(request: Request, response: Response) -> Response:
 
 def _offered(request: Request) -> list[str]:
     """The protocol that carries a token is left out."""
-    return [name for name in offered_protocols(request) if name and not name.startswith(WEBSOCKET_TOKEN)]
+    return [name for name in offered_protocols(request) if name and not name.startswith(BEARER_PROTOCOL)]
 
 
 def _handshake_error(request: Request) -> Response | None:

@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 import grpc
 import pytest
 from prometheus_client import CollectorRegistry
+from until import until
 
 from kubeskew.apimachinery.client.refs import dra_refs
 from kubeskew.apimachinery.clock import SystemClock
@@ -61,10 +62,7 @@ class SocketDriver:
         await asyncio.gather(self._registration.stop(None), self._plugin.stop(None))
 
     async def registered(self):
-        async with asyncio.timeout(30):
-            while not self.notices:  # noqa: ASYNC110 - the kubelet's doing
-                await asyncio.sleep(0.01)
-        return self.notices[-1]
+        return (await until(lambda: self.notices))[-1]
 
     async def _info(self, request):
         return registration.PluginInfo(

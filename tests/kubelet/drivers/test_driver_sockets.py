@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import orjson
 import pytest
 from fake_server import FakeServer
+from until import until
 
 from kubeskew.apimachinery.client.refs import NODES, Ref
 from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
@@ -91,7 +92,7 @@ class Driver:
         self.host = DriverHost(ctx, DRIVER, self.read, sync_delay=0)
         self._task = asyncio.create_task(self.host.run())
         self._ctx = ctx
-        await self.until(lambda: not ctx.health.failing())
+        await until(lambda: not ctx.health.failing())
 
     async def stop(self):
         for channel in self._channels:
@@ -107,12 +108,7 @@ class Driver:
     async def switch(self, **switches):
         self.switches, self.revision = switches, self.revision + 1
         await self.host.apply(self.read())
-        await self.until(lambda: not self._ctx.health.failing())
-
-    async def until(self, check):
-        async with asyncio.timeout(30):
-            while not check():  # noqa: ASYNC110 - nothing reports it
-                await asyncio.sleep(0.005)
+        await until(lambda: not self._ctx.health.failing())
 
     def channel(self, path):
         self._channels.append(channel_to(self.directory / path))
@@ -405,7 +401,7 @@ async def test_another_version_is_spoken_when_the_server_changes(driver):
     driver.server.served = ["v1beta1"]
     driver.server.outage = lambda request: unknown_path() if "/v1/" in request.target else None
     await driver.server.disconnect()
-    await driver.until(lambda: driver.host.state()["api"] == "resource.k8s.io/v1beta1")
+    await until(lambda: driver.host.state()["api"] == "resource.k8s.io/v1beta1")
 
 
 async def test_every_call_of_a_kubelet_is_recorded(driver):

@@ -1,4 +1,3 @@
-# ruff: noqa: E501 - upstream's texts stand whole
 """Workloads of 1.35 are validated by hand; a PodGroup's status is, besides what its type declares."""
 
 from server_in_process import Caller, close_server, open_server
@@ -9,7 +8,10 @@ from kubeskew.apiserver.registry.scheduling.workload import (
     group_workload_update_errors,
 )
 
-LABEL = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end"
+LABEL = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
+    "and must start and end"
+)
 BASIC = {"basic": {}}
 TEMPLATE = {"name": "t", "schedulingPolicy": BASIC, "schedulingConstraints": None}
 CLAIM = {"name": "c", "resourceClaimName": "x"}
