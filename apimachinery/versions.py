@@ -134,7 +134,8 @@ SUPPORTED = tuple(sorted([*PREVIEWS, *MINORS]))  # what is shipped; `supported()
 
 def supported() -> tuple[Version, ...]:
     """All releases that components can be of, shipped and imported, oldest first."""
-    return tuple(sorted([*SUPPORTED, *_imported_versions()]))
+    imported = list(_imported_versions())
+    return tuple(sorted([*SUPPORTED, *imported])) if imported else SUPPORTED
 
 
 def _imported_versions() -> Iterator[Version]:

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
+from kubeskew.apimachinery.imported_releases import Imported, imported_releases
 from kubeskew.apimachinery.known_names import did_you_mean
-from kubeskew.apimachinery.versions import Version, supported
 from kubeskew.conformance import chainsaw, grammar
 from kubeskew.conformance.bindings import check_expression, expressions_in, names_of
 from kubeskew.conformance.chainsaw import bound_below, expression, json_path, named_files, parse_key
@@ -103,7 +103,7 @@ def is_of_bindings(resource: Any) -> bool:
 
 
 @cache
-def _kinds(_releases: tuple[Version, ...]) -> Mapping[str, Mapping[str, frozenset[str]]]:
+def _kinds(_imported: tuple[tuple[str, Imported], ...]) -> Mapping[str, Mapping[str, frozenset[str]]]:
     """Kinds of all releases by group and version; other groups are custom ones."""
     from kubeskew.apimachinery.catalogue import data
 
@@ -121,7 +121,7 @@ def _check_kind(api_version: Any, kind: Any, where: str) -> None:
     if expression(api_version) is not None or expression(kind) is not None:
         return
     group, _, version = api_version.rpartition("/")
-    versions = _kinds(supported()).get(group)
+    versions = _kinds(tuple(imported_releases().items())).get(group)
     if versions is None:
         return
     if version not in versions:
