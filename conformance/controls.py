@@ -1,5 +1,6 @@
 """The clusters that scenarios run on: one of our own, or one that a kubeconfig points to."""
 
+import asyncio
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -45,6 +46,7 @@ class LocalControl:
         self._progress = progress
         self._branches: list[LocalControl] = []
         self._reader: Reader | None = None  # is asked for the revision before and after every step
+        self._opening = asyncio.Lock()
 
     @property
     def kubeconfig(self) -> Path:
@@ -191,9 +193,10 @@ class LocalControl:
         return [*found.values()]
 
     async def _read(self) -> Reader:
-        if self._reader is None:
-            self._reader = await self._platform.storage.reader(self._directory.storage_url)
-        return self._reader
+        async with self._opening:  # one reader, also for steps that ask at the same time
+            if self._reader is None:
+                self._reader = await self._platform.storage.reader(self._directory.storage_url)
+            return self._reader
 
     async def revision(self) -> int:
         return await (await self._read()).revision()

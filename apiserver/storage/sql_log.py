@@ -338,8 +338,10 @@ class SQLLog:
     async def close(self) -> None:
         self._closing = True
         self._wake.set()
-        await self._writer
-        await self._database.close()
+        try:
+            await self._writer
+        finally:
+            await self._database.close()
 
 
 def _settle(waiter: asyncio.Future[Event], outcome: Outcome | StorageError) -> None:

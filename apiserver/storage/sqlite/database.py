@@ -231,9 +231,15 @@ class Readers:
                 self._idle.append(connection)
 
     async def close(self) -> None:
+        """Closes every connection, also if it is cancelled meanwhile."""
         self._closed = True
         while self._all:
-            await self._all.pop().close()
+            connection = self._all.pop()
+            try:
+                await connection.close()
+            except asyncio.CancelledError:
+                await self.close()
+                raise
 
 
 def _dialect() -> Dialect:
@@ -416,14 +422,19 @@ class SQLiteDatabase:
             raise failure from error
 
     async def close(self) -> None:
+        """Closes every connection and the files, also if it is cancelled meanwhile; idempotent."""
         writer, self._writer = self._writer, None
         if self._peek is not None:
             self._peek.close()
             self._peek = None
-        if writer is not None:
-            await writer.close()
-        await self._readers.close()
-        self._guard.close()
+        try:
+            if writer is not None:
+                await writer.close()
+        finally:
+            try:
+                await self._readers.close()
+            finally:
+                self._guard.close()
 
 
 def _transaction(

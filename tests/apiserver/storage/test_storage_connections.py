@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+from threading import Event
 
 import pytest
 from storage_cases import CLOCK, create, pod, url_in
@@ -74,3 +75,26 @@ async def test_a_connection_that_is_opened_while_the_readers_are_closed_is_close
         await opened[0].execute("SELECT 1")
     with pytest.raises(StorageError, match="closed"):
         await read()
+
+
+async def test_a_close_that_is_cancelled_closes_every_connection(tmp_path):
+    """The end of a server that is cancelled leaves neither the writer's connection nor a reader's open."""
+    log = await SQLLog.open(url_in(tmp_path), CLOCK)
+    database = log._database
+    await asyncio.gather(*(log.at(1, "pods") for _ in range(READERS)))
+    connections, finish = [database._writer, *database._readers._all], Event()
+    busy = [asyncio.create_task(each.hop(lambda _: finish.wait())) for each in connections]
+
+    closing = asyncio.create_task(log.close())
+    for _ in range(5):
+        await asyncio.sleep(0)
+    closing.cancel()
+    finish.set()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    await asyncio.gather(*busy)
+
+    assert len(connections) == 1 + READERS
+    for each in connections:
+        with pytest.raises(ValueError, match="no active connection"):
+            await each.execute("SELECT 1")
