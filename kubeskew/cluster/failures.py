@@ -16,6 +16,10 @@ class UserError(Exception):
         self.key = key
 
 
+class ProgramError(UserError):
+    """A real program cannot run; it is shown in one line, and the exit status is 2."""
+
+
 class ClusterError(Exception):
     """Failed runs are shown in one line; the exit status is 1."""
 
