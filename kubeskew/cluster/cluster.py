@@ -35,7 +35,7 @@ from kubeskew.cluster.change_plan import (
 )
 from kubeskew.cluster.config import ClusterSpec
 from kubeskew.cluster.controlplane import addons, static_pods
-from kubeskew.cluster.failures import ClusterError, ProgramError
+from kubeskew.cluster.failures import ClusterError, ProgramError, UserError
 from kubeskew.cluster.platform import Platform
 from kubeskew.cluster.probes import Probes
 from kubeskew.cluster.processes import STOP_SECONDS, environment
@@ -150,9 +150,11 @@ class Cluster:
                     if static_pods.nodes(state):
                         await addons.install(probes, state)
                     await addons.wait_metrics_api(probes, state)
-                except ProgramError:
+                except ProgramError as error:
                     await self._give_up(state, is_new=is_new)
-                    raise
+                    if not is_new:
+                        raise
+                    raise UserError(error.reason) from None  # the log is gone, too
                 except ClusterError as error:
                     hint = "What has started runs on: `kubeskew status` shows it, `kubeskew down` stops it"
                     raise ClusterError(f"{error}\n{hint}") from None
@@ -387,7 +389,11 @@ class Cluster:
         creation.give_program(state, process, choice, self._ports)
         self.directory.save(state)
         await self._start(state, process)
-        await wait_ready(self.directory, probes, state, [process], self.progress)
+        try:
+            await wait_ready(self.directory, probes, state, [process], self.progress)
+        except ProgramError:
+            await self._stop(state, process)
+            raise
         shown = static_pods.nodes(state)
         for kubelet in state.of_kind("kubelet") if shown else ():
             if self.runs(kubelet) and any(node in kubelet.nodes for node in shown):

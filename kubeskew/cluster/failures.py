@@ -1,6 +1,7 @@
 """Errors for users of the command line, each with a remedy, and lists of names."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 _NAMED = 5
 
@@ -17,7 +18,13 @@ class UserError(Exception):
 
 
 class ProgramError(UserError):
-    """A real program cannot run; it is shown in one line, and the exit status is 2."""
+    """A real program cannot run; it is shown in one line, and the exit status is 2. `reason` does not name
+    the `log`.
+    """
+
+    def __init__(self, reason: str, log: Path) -> None:
+        super().__init__(f"{reason}; see {log}")
+        self.reason = reason
 
 
 class ClusterError(Exception):

@@ -184,9 +184,8 @@ async def _wait_one(
     def check_alive() -> None:
         if not probes.alive(process):
             if process.program is not None:
-                raise ProgramError(
-                    f"{process.program.path} ended while starting: {last_error(log)}; see {log}"
-                )
+                path = process.program.path
+                raise ProgramError(f"{path} ended while starting: {last_error(log)}", log)
             raise ClusterError(f"{process.name} ended while starting; the end of {log}:\n{tail(log)}")
 
     def report_waiting(lacking: Missing) -> None:
@@ -213,6 +212,8 @@ async def _wait_one(
     try:
         await wait_until(process.name, missing, check_alive, report_waiting)
     except ClusterError as error:
+        if process.program is not None:
+            raise ProgramError(f"{process.program.path}: {error}", log) from None
         raise ClusterError(f"{error}\nSee its log: {log}") from None
 
 

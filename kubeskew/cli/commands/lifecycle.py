@@ -142,7 +142,7 @@ def _check_agreement(directory: StateDir, spec: ClusterSpec, given: Collection[s
     if found:
         raise UserError(
             f"there is another cluster in {directory.path} already: {'; '.join(found)}. Change it with "
-            "upgrade, downgrade or gates, pick it up as it is with `kubeskew up` alone, "
+            "upgrade, downgrade, gates or restart, pick it up as it is with `kubeskew up` alone, "
             "or remove it with `kubeskew down --purge`"
         )
 

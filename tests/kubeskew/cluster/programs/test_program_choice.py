@@ -325,7 +325,7 @@ def test_a_drivers_program_runs_once_for_each_node(tmp_path):
     """
     program = write_program(tmp_path / "driver")
     file = {
-        "nodes": [{"name": n, "drivers": [{"name": "gpu.example.com"}]} for n in ("a", "b")] + [{"name": "c"}],
+        "nodes": [*({"name": n, "drivers": [{"name": "gpu.example.com"}]} for n in "ab"), {"name": "c"}],
         "components": {
             "driver/gpu.example.com": {
                 "binary": str(program), "args": ["--root={pluginsDir}", '--json={"a": 1}'],
