@@ -23,6 +23,7 @@ Identity = tuple[int, str]  # pid and birth
 TIMED_LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z ")  # as component.py has lines begin
 
 # Of klog, of cobra, and of the Go runtime.
+_OURS = "kubeskew: "
 _ERROR_LINE = re.compile(r"[EF]\d{4} |(?i:error|panic|fatal)\b")
 
 
@@ -211,10 +212,14 @@ def tail(log: Path, lines: int = 8) -> str:
 
 
 def last_error(log: Path) -> str:
-    """The last line in which a Go program said why it ended; without one, its last line at all."""
-    lines = [line for line in tail(log, 60).splitlines() if line.strip() and not TIMED_LINE.match(line)]
-    errors = [line for line in lines if _ERROR_LINE.match(line)]
-    return (errors or lines or ["it printed nothing"])[-1].strip()
+    """The last line in which a real program said why it ended; without one, its last line at all, or its exit
+    status, which its shim logs.
+    """
+    lines = [line.strip() for line in tail(log, 60).splitlines() if line.strip()]
+    own = [line for line in lines if not TIMED_LINE.match(line) and not line.startswith(_OURS)]
+    errors = [line for line in own if _ERROR_LINE.match(line)]
+    last = (errors or own or lines or ["it printed nothing"])[-1]
+    return last.rpartition(_OURS)[2].rpartition(": ")[2] if last.startswith(_OURS) else last
 
 
 def log_lines_behind(path: Path, offset: int) -> tuple[str, int]:
