@@ -14,7 +14,7 @@ from kubeskew.apimachinery.objects import Object
 
 
 class StreamForm(Protocol):
-    """What the pieces of a stream are."""
+    """Takes the pieces of a stream apart."""
 
     def split(self, piece: bytes) -> Sequence[bytes]:
         """Takes a piece of the stream apart into events."""

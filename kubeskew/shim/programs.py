@@ -66,9 +66,7 @@ class Programs:
 
     async def ended(self) -> str:
         """Waits for the first process that ends, and says how."""
-        waits = {
-            asyncio.create_task(process.wait()): name for name, process in self._processes.items()
-        }
+        waits = {asyncio.create_task(process.wait()): name for name, process in self._processes.items()}
         try:
             done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:

@@ -50,7 +50,7 @@ class WatchStream(Protocol):
         ...
 
     def left(self) -> bytes:
-        """What there is of an event that did not end."""
+        """Gives the part of an event that did not end."""
         ...
 
 
