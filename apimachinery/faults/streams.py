@@ -14,11 +14,7 @@ from kubeskew.apimachinery.objects import Object
 
 
 class StreamForm(Protocol):
-<<<<<<< HEAD
-    """The formats of streams of watch events."""
-=======
     """Takes the pieces of a stream apart."""
->>>>>>> shim
 
     def split(self, piece: bytes) -> Sequence[bytes]:
         """Takes a piece of the stream apart into events."""

@@ -55,7 +55,6 @@ class Programs:
         for each in self._program.processes:
             await self._start(each)
 
-<<<<<<< HEAD
     async def start_again(self, name: str) -> None:
         """Raises OSError."""
         await self._start(next(each for each in self._program.processes if each.name == name))
@@ -73,10 +72,6 @@ class Programs:
 
     async def ended(self) -> tuple[str, str]:
         """Waits for the first process that ends: its name, and how it ended."""
-=======
-    async def ended(self) -> str:
-        """Waits for the first process that ends, and says how."""
->>>>>>> shim
         waits = {asyncio.create_task(process.wait()): name for name, process in self._processes.items()}
         try:
             done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
