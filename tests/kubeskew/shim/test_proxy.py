@@ -160,8 +160,8 @@ TOKEN = ".".join(
     ],
 )
 async def test_only_the_component_gets_its_certificate(setup, upstream, shown, authorization, user):
-    """A client with the component's certificate acts as it, unless the request has credentials of its own; others
-    on the machine get no credentials lent, whatever certificate they have."""
+    """A client with the component's certificate acts as it, unless the request has credentials of its own;
+    others on the machine get no credentials lent, whatever certificate they have."""
     headers = {"Authorization": authorization} if authorization else {}
     await setup.ask("GET", PODS, headers=headers, client=setup.client(shown))
 
