@@ -539,6 +539,7 @@ def test_informers_settle():
     for at, done in (
         (1.0, lambda: traffic.begun(listing, PODS)),
         (2.0, lambda: traffic.ended(listing)),
+        (2.05, lambda: traffic.begun(watching, f"{PODS}?watch=true")),
         (2.1, lambda: traffic.begun(watching, f"{PODS}?watch=true&sendInitialEvents=true")),
         (2.15, lambda: None),
         (2.3, lambda: None),
@@ -547,4 +548,15 @@ def test_informers_settle():
         now = at
         done()
         steps.append(traffic.settle())
-    assert steps == [False, False, False, False, True, True]
+    assert steps == [False] * 5 + [True, True]
+
+
+def test_watches_of_single_objects_do_not_count():
+    """A program that watches only these has no informers yet."""
+    traffic = Traffic(lambda: 0.0)
+    target = f"{PODS}?fieldSelector=metadata.name%3Da&watch=true"
+    assert [traffic.counts(call_of("GET", each), each) for each in (target, PODS, "/api")] == [
+        False,
+        True,
+        False,
+    ]
