@@ -9,6 +9,7 @@ import orjson
 import pytest
 from aiohttp import web
 from faulty_clients import Notes
+from protobuf_frames import frame
 from upstream_server import Upstream
 
 from kubeskew.apimachinery.client.kubeconfig import Kubeconfig
@@ -18,7 +19,7 @@ from kubeskew.apimachinery.faults.decisions import Progress
 from kubeskew.apimachinery.faults.fault import call_of
 from kubeskew.apimachinery.faults.injector import Injector
 from kubeskew.apimachinery.faults.syntax import read
-from kubeskew.apimachinery.protobuf_wire import MAGIC, encode_bytes, encode_text
+from kubeskew.apimachinery.protobuf_wire import MAGIC, encode_bytes, encode_text, payload
 from kubeskew.shim.leadership import Leadership
 from kubeskew.shim.proxy import Proxy
 from kubeskew.shim.traffic import Traffic
@@ -461,6 +462,49 @@ async def test_a_crash_at_an_event(setup, upstream, place, names):
     setup.set({**WATCHED, "crash": place})
     assert await events_of(setup, watched(upstream), "a", "b", "c") == ([*names, "open"], False)
     assert setup.notes.crashes == [f"f0: crash {place}: ADDED event of pods ns/b (call 1)"]
+
+
+async def test_events_in_protobuf(setup, upstream):
+    """They are selected by type and name as those in JSON are, and an error comes as a frame."""
+
+    async def answer(request):
+        kind = "application/vnd.kubernetes.protobuf;stream=watch"
+        stream = web.StreamResponse(headers={"Content-Type": kind})
+        await stream.prepare(request)
+        await stream.write(frame("ADDED", "b")[:7])
+        await stream.write(frame("ADDED", "b")[7:] + frame("DELETED", "a") + frame("DELETED", "b"))
+        return stream
+
+    upstream.answers[PODS] = answer
+    setup.set({**WATCHED, "event": "DELETED", "answer": 410})
+    code, body = await setup.ask("GET", f"{PODS}?watch=true")
+    through = frame("ADDED", "b") + frame("DELETED", "a")
+    assert (code, body[: len(through)]) == (200, through)
+    rest = body[len(through) :]
+    assert (int.from_bytes(rest[:4], "big"), payload(rest[4:], 1)) == (len(rest) - 4, b"ERROR")
+
+
+async def test_a_client_that_does_not_read_holds_the_server_back(setup, upstream):
+    """Only so much of an answer is kept here; the rest comes once there is room."""
+    sent = 0
+
+    async def answer(request):
+        nonlocal sent
+        stream = web.StreamResponse()
+        await stream.prepare(request)
+        for sent in range(1, 41):  # noqa: B007 - looked at outside
+            await stream.write(b"x" * 1_000_000)
+        return stream
+
+    upstream.answers["/x"] = answer
+    response = await setup.client()(Request("GET", "/x"))
+    last = -1
+    while sent != last:
+        last = sent
+        await asyncio.sleep(0.05)
+    assert sent < 40
+    assert sum([len(chunk) async for chunk in response.chunks()]) == 40_000_000
+    await response.close()
 
 
 async def test_a_fault_concerns_watches_that_are_open(setup, upstream):
