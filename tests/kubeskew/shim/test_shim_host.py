@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import stat
-import subprocess
 import sys
 from pathlib import Path
 
@@ -38,6 +37,19 @@ def is_running(pid):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except FileNotFoundError:
         return False
+
+
+def pids_of(program):
+    """The processes of the program, by their arguments."""
+    found = Path("/proc").glob("[0-9]*/cmdline")
+    return [file.parent.name for file in found if str(program) in read_if_there(file)]
+
+
+def read_if_there(file):
+    try:
+        return file.read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 class Shim:
@@ -284,8 +296,7 @@ async def test_a_crash_ends_both(shim, upstream):
     detail = "f: crash before: create configmaps ns/a (call 1)"
     assert told(upstream)[1:] == [("fault-fired", detail), ("crashed", detail)]
     assert [call for call in upstream.calls() if "configmaps" in call] == []
-    running = subprocess.run(["pgrep", "-f", str(shim.program)], capture_output=True, text=True)  # noqa: ASYNC221
-    assert running.stdout == ""
+    await until(lambda: not any(map(is_running, pids_of(shim.program))), 5)
 
 
 @pytest.mark.parametrize(
