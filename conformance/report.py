@@ -268,6 +268,9 @@ def _step_json(step: StepResult, verdict: StepVerdict) -> dict[str, Any]:
         "result": verdict.outcome,
         "red": verdict.red,
         "why": verdict.why,
+        "notRun": step.not_run,
+        "impossible": step.impossible,
+        "behind": step.behind,
         "reason": verdict.reason,
         "source": verdict.source,
         "seconds": round(step.seconds, 3),
@@ -291,6 +294,8 @@ def _operation_json(operation: OperationResult) -> dict[str, Any]:
         "found": operation.found,
         "shown": operation.shown,
         "notRun": operation.not_run,
+        "impossible": operation.impossible,
+        "value": operation.value,
         "broken": operation.broken,
         "seconds": round(operation.seconds, 3),
     }

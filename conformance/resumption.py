@@ -20,7 +20,7 @@ from kubeskew.conformance.evidence.comparison import Difference, Divergence, Rec
 from kubeskew.conformance.evidence.components import ComponentRun, FaultMoment
 from kubeskew.conformance.evidence.lives import LifeEvent, ObjectLife, PodLife
 from kubeskew.conformance.evidence.nodes import DriverCall
-from kubeskew.conformance.results import FAILED, NOT_RUN, CellResult, OperationResult, StepResult
+from kubeskew.conformance.results import FAILED, CellResult, OperationResult, StepResult
 from kubeskew.conformance.scenario import Cell, Scenario
 
 FORMAT_VERSION = 1  # of report.json; it goes up when what a reader relies on changes
@@ -162,7 +162,9 @@ def _step(value: Mapping[str, Any]) -> StepResult:
         value["name"],
         [_operation(operation) for operation in value["operations"]],
         value["events"],
-        not_run=value["why"] if value["result"] == NOT_RUN else "",
+        not_run=value["notRun"],
+        impossible=value["impossible"],
+        behind=value["behind"],
         revisions=(first, last),
         since=value["since"],
         until=value["until"],
@@ -177,4 +179,6 @@ def _operation(value: Mapping[str, Any]) -> OperationResult:
         broken=value["broken"],
         not_run=value["notRun"],
         shown=value["shown"],
+        impossible=value["impossible"],
+        value=value["value"],
     )
