@@ -121,7 +121,7 @@ async def test_what_it_would_have_bound_is_missing_for_that_reason():
 
 
 async def test_a_failure_before_it_stays_a_failure():
-    """What failed in the step before the operation that a real program cannot do is red as ever."""
+    """A failure in the step before the operation that a real program cannot do is red as ever."""
     failing = RUNNING[:-1] + ", timeout: 1s}"
     steps = f"""
   - name: one
@@ -134,7 +134,7 @@ async def test_a_failure_before_it_stays_a_failure():
 
 
 async def test_a_cluster_that_cannot_be_so_runs_no_step():
-    """Where the cluster itself cannot be as the file wants it, no step is run, and the cell did not fail."""
+    """A cluster that cannot be as the file wants it runs no step, and its cell did not fail."""
     control = Unlike()
     result = await run(STEPS, control)
 
