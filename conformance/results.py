@@ -178,6 +178,7 @@ class CellResult:
     record: Record | None = None  # facts of the log, for comparing; not part of the report
     divergence: Divergence | None = None
     digest: str = ""  # of what it came from (resumption.py), if it was run to its end
+    side_by_side: "SideBySide | None" = None  # with the same cell, emulated
 
     def verdict(self, step: StepResult) -> StepVerdict:
         marks, exemptions = self.expected_failures.get(step.name, ()), self.exemptions.get(step.name, ())
@@ -191,6 +192,16 @@ class CellResult:
     def ways(self) -> Mapping[str, Sequence[ComponentRun]]:
         """Branches of a fork stand under their names, a cell's own cluster under the empty one."""
         return self.branches or {"": self.components}
+
+    @property
+    def programs(self) -> Mapping[str, Sequence[str]]:
+        """By component, the real programs that ran in its place, one after the other."""
+        found: dict[str, list[str]] = {}
+        for run in (run for runs in self.ways.values() for run in runs if run.program):
+            known = found.setdefault(run.component, [])
+            if run.program not in known:
+                known.append(run.program)
+        return found
 
     @property
     def steps_run(self) -> int:
@@ -231,3 +242,25 @@ class CellResult:
             missing = "was not run: " if verdict.outcome == NOT_RUN else ""
             return f"{step.name}: {missing}{verdict.why}"
         return ""
+
+
+@dataclass(frozen=True, slots=True)
+class LaneDifference:
+    """Something in which a cell with real programs differs from the emulated one, at the first step that
+    shows it."""
+
+    step: str
+    kind: str  # result, object, event, metric
+    about: str
+    real: str
+    emulated: str
+
+    def __str__(self) -> str:
+        about = f" {self.about}" if self.about else ""
+        return f"{self.step}: {self.kind}{about}: real: {self.real}; emulated: {self.emulated}"
+
+
+@dataclass(frozen=True, slots=True)
+class SideBySide:
+    emulated: CellResult
+    differences: Sequence[LaneDifference]

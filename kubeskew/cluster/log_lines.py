@@ -25,18 +25,18 @@ def time_of(line: str, now: datetime) -> str:
     if _OURS.match(line):
         return line[:24]
     if found := _KLOG.match(line):
-        month, day, *clock, micro = map(int, found.groups())
-        return _of_year(now, month, day, *clock, micro)
+        month, day, hour, minute, second, micro = map(int, found.groups())
+        return _of_year(now, month, day, timedelta(0, second, micro, 0, minute, hour))
     record = _record(line)
     if record is None or not isinstance(record.get("ts"), int | float):
         return ""
     return _text(datetime.fromtimestamp(record["ts"] / 1000, UTC))
 
 
-def _of_year(now: datetime, month: int, day: int, *clock: int) -> str:
+def _of_year(now: datetime, month: int, day: int, clock: timedelta) -> str:
     for year in (now.year + 1, now.year, now.year - 1):  # the machine's zone may have another one
         try:
-            moment = datetime(year, month, day, *clock).astimezone(UTC)  # klog's is local
+            moment = (datetime(year, month, day) + clock).astimezone(UTC)  # noqa: DTZ001 - klog's is local
         except ValueError:  # the 29th of February, or no date at all
             continue
         if moment <= now + _AHEAD:

@@ -53,7 +53,8 @@ def test_times_of_text_are_of_the_machines_zone(monkeypatch):
 
 POD = '"pod":{"name":"a","namespace":"ns"}'
 UNSCHEDULABLE = (
-    f'{{"ts":1.5,"logger":"Filter.DynamicResources","caller":"a.go:1","msg":"pod unschedulable",{POD},"v":5,{POD},'
+    f'{{"ts":1.5,"logger":"Filter.DynamicResources","caller":"a.go:1","msg":"pod unschedulable",{POD},'
+    f'"v":5,{POD},'
     '"node":{"name":"n"},"resourceclaims":[{"name":"<extended-resources>","namespace":"ns"}],"reason":"cannot"}'
 )
 UNSCHEDULABLE_TEXT = (
