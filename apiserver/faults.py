@@ -13,6 +13,7 @@ from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.faults.fault import Call, Fault
 from kubeskew.apimachinery.faults.injector import CRASHED, FIRED, ProcessFaults
+from kubeskew.apimachinery.faults.streams import ENDED_LINES
 from kubeskew.apiserver.http import statuses
 from kubeskew.apiserver.http.request import ConnectionDroppedError, Handler, Request, Response
 from kubeskew.apiserver.storage.interfaces import Log, StorageError
@@ -92,7 +93,7 @@ class ServerFaults:
         except ConnectionError as error:
             raise ConnectionDroppedError(str(error)) from None
         if call is not None and call.verb == "watch" and isinstance(response.body, AsyncIterator):
-            response.body = self._injector.lines(call, response.body, end=b"\n")
+            response.body = self._injector.lines(call, response.body, form=ENDED_LINES)
         return response
 
     # -- commits

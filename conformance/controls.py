@@ -194,7 +194,7 @@ class LocalControl:
         found = {}
         async with self._cluster.probes() as probes:
             for name, process in processes.items():
-                status, found[name] = await probes.request("GET", process.url(path))
+                status, found[name] = await probes.request("GET", process.metrics_url(path))
                 if status != 200:
                     raise TimeoutError(f"{name} answers {status or 'nothing'} to {path}")
         return found

@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from kubeskew.apiserver.storage.memory_log import MemoryRecords
+from kubeskew.cluster.failures import UserError
 from kubeskew.cluster.platform import Platform
+from kubeskew.cluster.programs.inspection import Program
 from kubeskew.conformance.controls import LocalControl
 from kubeskew.conformance.dealing.cells import deal_cells
 from kubeskew.conformance.dealing.forked import ForkedPool, HerePool
@@ -286,6 +288,7 @@ def running_site(loop: SimulatedLoop, seed: int, servers: int = 1) -> Iterator[t
                 credentials=write_repeatable_credentials,
                 dial=site.dial,
                 new_runtime_dir=_runtime_dirs(),
+                inspect=_no_programs,
             )
             yield site, platform
         finally:
@@ -293,6 +296,10 @@ def running_site(loop: SimulatedLoop, seed: int, servers: int = 1) -> Iterator[t
             for process in site.processes.started:
                 process.forget()
             asyncio.set_event_loop(None)
+
+
+def _no_programs(path: Path, _asked: bool = True) -> Program:
+    raise UserError(f"a simulation runs no real programs, and so not {path}: leave out --simulate")
 
 
 def _is_compared(cell: Cell) -> bool:

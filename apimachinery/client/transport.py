@@ -31,14 +31,16 @@ _WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 
 
 class Headers(Mapping[str, str]):
-    """Headers, looked up without regard to case."""
+    """Headers, looked up without regard to case; `lines` are as they came."""
 
-    __slots__ = ("_values",)
+    __slots__ = ("_values", "lines")
 
     def __init__(self) -> None:
         self._values: dict[str, str] = {}
+        self.lines: list[tuple[bytes, bytes]] = []
 
     def add(self, name: bytes, value: bytes) -> None:
+        self.lines.append((name, value))
         key = name.decode("latin-1").lower()
         text = value.decode("latin-1")
         self._values[key] = f"{self._values[key]}, {text}" if key in self._values else text
@@ -188,6 +190,14 @@ class Connection(asyncio.Protocol):
             self._resume()
         return chunk
 
+    def arrived(self) -> bytes:
+        """Takes what there is of the body, without waiting."""
+        there = b"".join(self._chunks)
+        self._chunks.clear()
+        self._waiting = 0
+        self._resume()
+        return there
+
     def _resume(self) -> None:
         if self._paused and self._transport is not None:
             self._paused = False
@@ -206,13 +216,15 @@ class Connection(asyncio.Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request. `target` is path and query, percent-encoded."""
+    """One request. `target` is path and query, percent-encoded; `lines` are headers that are sent as they
+    are."""
 
     method: str
     target: str
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes | None = None
     timeout: float | None = None  # seconds until the whole answer must be there; None for streams
+    lines: Sequence[tuple[bytes, bytes]] = ()
 
 
 class Response(Protocol):
@@ -261,22 +273,37 @@ async def split_lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         yield b"".join(parts)
 
 
-class _HTTPResponse:
+class HTTPResponse:
+    """The answer on a connection. Its body may also be taken in pieces as they come."""
+
     def __init__(self, connection: Connection, end: Callable[[], None]) -> None:
         self._connection = connection
         self._end: Callable[[], None] | None = end
         self.status = connection.status
-        self.headers: Mapping[str, str] = connection.headers
+        self.headers: Headers = connection.headers
 
     async def body(self) -> bytes:
         return await self._connection.read()
 
-    async def _chunks(self) -> AsyncIterator[bytes]:
-        while chunk := await self._connection.next_chunk():
+    @property
+    def finished(self) -> bool:
+        """True once all of the answer has come; some of it may not have been taken."""
+        return self._connection.finished
+
+    def arrived(self) -> bytes:
+        """Takes what there is of the body, without waiting."""
+        return self._connection.arrived()
+
+    async def chunk(self) -> bytes:
+        """Waits for more of the body; empty at its end."""
+        return await self._connection.next_chunk()
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        while chunk := await self.chunk():
             yield chunk
 
     def lines(self) -> AsyncIterator[bytes]:
-        return split_lines(self._chunks())
+        return split_lines(self.chunks())
 
     async def close(self) -> None:
         end, self._end = self._end, None
@@ -315,7 +342,7 @@ class HTTPTransport:
             self._slots.release()
             raise
 
-    async def _send(self, request: Request, end: Callable[[], None]) -> _HTTPResponse:
+    async def _send(self, request: Request, end: Callable[[], None]) -> HTTPResponse:
         kept = self._kept()
         connection = kept or await self._opened()
         self._busy[connection] = None
@@ -329,7 +356,7 @@ class HTTPTransport:
             self._busy.pop(connection, None)
             connection.abort()
             raise
-        return _HTTPResponse(connection, self._done(connection, end))
+        return HTTPResponse(connection, self._done(connection, end))
 
     def _done(self, connection: Connection, end: Callable[[], None]) -> Callable[[], None]:
         def done() -> None:
@@ -372,7 +399,8 @@ class HTTPTransport:
             lines.append(f"Content-Length: {len(body)}")
         elif request.method in _WITH_BODY:
             lines.append("Content-Length: 0")
-        head = "\r\n".join([*lines, "\r\n"]).encode("latin-1")
+        head = "\r\n".join([*lines, ""]).encode("latin-1")
+        head += b"".join([b"%b: %b\r\n" % line for line in request.lines]) + b"\r\n"
         return head + body if body else head
 
     async def close(self) -> None:
@@ -385,7 +413,7 @@ class HTTPTransport:
         await asyncio.sleep(0)
 
 
-class _ReadResponse(_HTTPResponse):
+class _ReadResponse(HTTPResponse):
     """An answer whose body has been read: its connection is free again."""
 
     def __init__(self, connection: Connection, content: bytes, end: Callable[[], None]) -> None:
@@ -395,7 +423,7 @@ class _ReadResponse(_HTTPResponse):
     async def body(self) -> bytes:
         return self._content
 
-    async def _chunks(self) -> AsyncIterator[bytes]:
+    async def chunks(self) -> AsyncIterator[bytes]:
         yield self._content
 
 

@@ -15,6 +15,7 @@ from urllib.parse import unquote
 import orjson
 
 from kubeskew.apimachinery.known_names import did_you_mean
+from kubeskew.apimachinery.protobuf_wire import MAGIC, namespace_and_name, raw_object
 
 COMMITS = ("create", "update", "delete")  # as the log names them
 WRITES = ("create", "update", "patch", "delete", "deletecollection")
@@ -124,7 +125,9 @@ def call_of(method: str, target: str, body: bytes | None = None, user: str = "")
 
 
 def _name_in(body: bytes | None) -> str:
-    """Empty if the object has no name yet, or the body is not JSON."""
+    """Empty if the object has no name yet, or the body is neither JSON nor protobuf."""
+    if body is not None and body.startswith(MAGIC):
+        return namespace_and_name(raw_object(body))[1]
     try:
         value = orjson.loads(body or b"")
     except orjson.JSONDecodeError:

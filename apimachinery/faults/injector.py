@@ -15,14 +15,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-import orjson
-
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.errors import GroupResource, StatusError
 from kubeskew.apimachinery.faults.decisions import Decider, Firing, Progress, remaining
-from kubeskew.apimachinery.faults.fault import Call, Effect, Fault, Kind, event_of
+from kubeskew.apimachinery.faults.fault import Call, Effect, Fault, Kind
 from kubeskew.apimachinery.faults.journal import FaultPlan, FileJournal, load_plan
+from kubeskew.apimachinery.faults.streams import SINGLE_LINES, StreamForm
 
 _LATER = "please try again later"
 _UNAVAILABLE = "the server is currently unable to handle the request"
@@ -100,10 +99,6 @@ Record = Callable[[str, str], None]  # an event and its detail, for the log's ti
 
 async def _nothing(_answer: object) -> None:
     pass
-
-
-def _split(lines: bytes, end: bytes) -> list[bytes]:
-    return lines.splitlines(keepends=True) if end else [lines]
 
 
 def is_recorded(count: int) -> bool:
@@ -275,17 +270,17 @@ class Injector:
         watch: Call,
         lines: AsyncIterator[bytes],
         check: Callable[[], None] = lambda: None,
-        end: bytes = b"",
+        form: StreamForm = SINGLE_LINES,
     ) -> AsyncGenerator[bytes, None]:
         """Yields the lines of a watch as its faults let them through. Raises OSError where it breaks off.
 
-        `check` is called at the end of the lines, and may raise an error for it. Where lines have an `end`,
-        several may come at once.
+        `check` is called at the end of the lines, and may raise an error for it. In another `form` the stream
+        has other events than lines.
         """
         try:
             async for line in lines:
                 if self.holds_events:
-                    async with aclosing(self._held(watch, line, lines, end)) as held:
+                    async with aclosing(self._held(watch, line, lines, form)) as held:
                         async for each in held:
                             yield each
                     return
@@ -297,13 +292,13 @@ class Injector:
                 await close()
 
     async def _held(
-        self, watch: Call, first: bytes, rest: AsyncIterator[bytes], end: bytes
+        self, watch: Call, first: bytes, rest: AsyncIterator[bytes], form: StreamForm
     ) -> AsyncGenerator[bytes, None]:
         """Yields the lines from `first` on. They are taken in as they come, however long they are held."""
         arrived: asyncio.Queue[Arrival] = asyncio.Queue()
-        for line in _split(first, end):
+        for line in form.split(first):
             arrived.put_nowait((self._now(), line))
-        taking = asyncio.create_task(self._take(rest, arrived, end), name=f"events of {watch.resource}")
+        taking = asyncio.create_task(self._take(rest, arrived, form), name=f"events of {watch.resource}")
         try:
             while True:
                 at, piece = await arrived.get()
@@ -311,7 +306,8 @@ class Injector:
                     raise piece
                 if piece is None:
                     return
-                ending = await self._hold(event_of(watch, piece), at)
+                event = form.call(watch, piece)
+                ending = await self._hold(event, at) if event is not None else None
                 if ending is None:
                     yield piece
                     if not arrived.empty():
@@ -324,16 +320,18 @@ class Injector:
                     raise RequestLostError("Connection reset by peer")
                 else:
                     status = error_of(ending.fault.effect, watch).status()
-                    yield orjson.dumps({"type": "ERROR", "object": status}) + end
+                    yield form.error(status)
                     return
         finally:
             taking.cancel()
             await asyncio.gather(taking, return_exceptions=True)
 
-    async def _take(self, lines: AsyncIterator[bytes], into: asyncio.Queue[Arrival], end: bytes) -> None:
+    async def _take(
+        self, lines: AsyncIterator[bytes], into: asyncio.Queue[Arrival], form: StreamForm
+    ) -> None:
         try:
             async for several in lines:
-                for line in _split(several, end):
+                for line in form.split(several):
                     into.put_nowait((self._now(), line))
         except Exception as error:  # raised again by the reader of the lines
             into.put_nowait((self._now(), error))

@@ -89,13 +89,13 @@ class ComponentContext:
         except (StatusError, TimeoutError, *CONNECTION_ERRORS) as error:
             log.warning("cannot announce %s of %s: %s", what, component, error)
 
-    async def announce_start(self) -> None:
+    async def announce_start(self, detail: str = "") -> None:
         """Announces this process as soon as a server answers; if it refuses, there is no second attempt."""
         from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 
         while True:
             try:
-                return await self._post(self.name, "started", self.client)
+                return await self._post(self.name, "started", self.client, detail)
             except StatusError as error:
                 log.warning("cannot announce the start of %s: %s", self.name, error)
                 return None
@@ -262,16 +262,17 @@ def run_component(
     *,
     announce: bool = True,
     agent: str = "",
+    detail: str = "",
 ) -> None:
     """Runs `main` until SIGTERM or SIGINT, with client, health and metrics around it.
 
     `announce` writes the start and the graceful stop to the server's log under `name`; a process that is
     several components announces each of them itself. `agent` is the name in its user agent, by default
-    `kube-NAME`.
+    `kube-NAME`; `detail` is announced with the start.
     """
     options.machine.log(options.verbosity)
     check_own_bugs(options.feature_gates, name.partition("/")[0])
-    options.machine.run(_run(name, options, main, announce, agent or _agent(name)))
+    options.machine.run(_run(name, options, main, announce, agent or _agent(name), detail))
 
 
 def _agent(name: str) -> str:
@@ -284,6 +285,7 @@ async def _run(
     main: Callable[[ComponentContext], Awaitable[None]],
     announce: bool,
     agent_name: str,
+    detail: str,
 ) -> None:
     from prometheus_client import CollectorRegistry
 
@@ -341,7 +343,7 @@ async def _run(
     async with machine.serve_health(health, options.bind_address, options.secure_port):
         try:
             machine.settle()
-            announcing = asyncio.create_task(ctx.announce_start()) if announce else None
+            announcing = asyncio.create_task(ctx.announce_start(detail)) if announce else None
             await until_stopped(main(ctx), stop)
             if announcing is not None:
                 announcing.cancel()

@@ -24,7 +24,7 @@ from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.evidence.rows import Row, rows
 
 VERBS = (
-    *("create", "update", "delete", "started", "stopped", "killed", "failed", "crashed"),
+    *("create", "update", "delete", "started", "stopped", "killed", "ended", "failed", "crashed"),
     *("fault-set", "fault-fired", "fault-cleared", "forked", "rewound"),
 )
 _TIME_OF_DAY = re.compile(r"[0-2]?\d:[0-5]\d(:[0-5]\d(\.\d+)?)?")

@@ -55,6 +55,7 @@ MODULES = {
         "kubelet.drivers.controller_host",
     ),
     "metrics-server": (*_SURROUNDINGS, "metricsserver.cli", "metricsserver.server"),
+    "shim": (*_SURROUNDINGS, "shim.cli", "shim.host"),
 }
 # kind → packages of which it imports most when it is used, and libraries that come with them
 PACKAGES = {"apiserver": ("apimachinery.cel", "apiserver"), "kubelet": ("kubelet",)}

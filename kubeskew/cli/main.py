@@ -61,6 +61,7 @@ COMMANDS = {
     "driver": "kubeskew.kubelet.drivers.cli:driver",
     "driver-controller": "kubeskew.kubelet.drivers.cli:driver_controller",
     "metrics-server": "kubeskew.metricsserver.cli:metrics_server",
+    "shim": "kubeskew.shim.cli:shim",
 }
 
 SUMMARIES = {
@@ -105,6 +106,7 @@ SUMMARIES = {
     "driver": "Run an example DRA driver in the foreground.",
     "driver-controller": "Run the controller of an example DRA driver in the foreground.",
     "metrics-server": "Run a metrics server in the foreground, for kubectl top and autoscalers.",
+    "shim": "Run a real program as a component, in the foreground.",
 }
 
 

@@ -1,6 +1,6 @@
 """Plans a change before it is made: the components, their targets, and upstream's support for each step."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +22,8 @@ from kubeskew.cluster import skew
 from kubeskew.cluster.config import ClusterSpec
 from kubeskew.cluster.controlplane import static_pods
 from kubeskew.cluster.failures import UserError
+from kubeskew.cluster.programs.gates import check_program_gates
+from kubeskew.cluster.programs.inspection import Program
 from kubeskew.cluster.state import Process, State
 
 
@@ -69,8 +71,13 @@ def release(text: str) -> Version:
         raise UserError(str(error)) from error
 
 
-def check_gates(name: str, target: Target) -> None:
-    """Raises UserError, naming the component, if its version does not know or has locked a gate."""
+def check_gates(name: str, target: Target, program: Program | None = None) -> None:
+    """Raises UserError, naming the component, if its version, or the real program that it is to run, does not
+    know or has locked a gate.
+    """
+    if program is not None:
+        check_program_gates(name, program, target.version, target.gates)
+        return
     try:
         FeatureGates(target.version, target.gates).validate()
     except ValueError as error:
@@ -94,11 +101,11 @@ def check_direction(state: State, names: Iterable[str], to: Version, *, downgrad
             raise UserError(f"{name} is at {current}: to go to {to}, use `kubeskew {verb}`")
 
 
-def check_portable(targets: Mapping[str, Target]) -> None:
+def check_portable(targets: Mapping[str, Target], programs: Mapping[str, Program | None]) -> None:
     """Gates set by hand that cannot be taken along to the target version are a UserError."""
     for name, target in targets.items():
         try:
-            check_gates(name, target)
+            check_gates(name, target, programs.get(name))
         except UserError as error:
             raise UserError(
                 f"{error}. It was set by hand: change that first with `kubeskew gates GATE=VALUE`, "
@@ -184,7 +191,7 @@ def disagreements(state: State, spec: ClusterSpec, given: Collection[str]) -> li
     """Lists where the existing cluster differs from the arguments of `up`; only what was `given` counts.
 
     `given` has any of version, gates, bugs, nodes (exactly these), count (of nodes), like, metrics, servers,
-    port. The place of the log is compared elsewhere.
+    port, binaries, real. The place of the log is compared elsewhere.
     """
     found = []
     for name in versioned(state, ()):
@@ -199,17 +206,33 @@ def disagreements(state: State, spec: ClusterSpec, given: Collection[str]) -> li
         server = initial_server(spec, name)
         if "nodes" in given and state.servers.get(name, "") != server:
             found.append(f"{name} speaks to another API server than {server or 'the first'}")
-    if "nodes" in given and state.nodes != {node.name: node.as_json() for node in spec.nodes}:
-        found.append("its nodes are not those of the file")
-    if "count" in given and len(state.nodes) != len(spec.nodes):
-        found.append(f"it has {len(state.nodes)} nodes, not {len(spec.nodes)}")
-    if "metrics" in given and spec.metrics_server != bool(state.of_kind(METRICS_SERVER)):
-        found.append(f"it has {'no' if spec.metrics_server else 'a'} metrics server")
-    if "like" in given and not static_pods.nodes(state):
-        found.append(f"it is not like {spec.like}")
-    servers = state.of_kind("apiserver")
-    if "servers" in given and len(servers) != spec.servers:
-        found.append(f"it has {len(servers)} API servers, not {spec.servers}")
-    if "port" in given and spec.port not in (0, servers[0].port):
-        found.append(f"its port is {servers[0].port}, not {spec.port}")
+    found += [text for name, differs, text in _of_cluster(state, spec) if name in given and differs]
     return found
+
+
+def _of_cluster(state: State, spec: ClusterSpec) -> Iterator[tuple[str, bool, str]]:
+    """What `given` has, whether it differs, and the text about it."""
+    servers = state.of_kind("apiserver")
+    nodes = {node.name: node.as_json() for node in spec.nodes}
+    yield "nodes", state.nodes != nodes, "its nodes are not those of the file"
+    yield (
+        "count",
+        len(state.nodes) != len(spec.nodes),
+        f"it has {len(state.nodes)} nodes, not {len(spec.nodes)}",
+    )
+    has_metrics = bool(state.of_kind(METRICS_SERVER))
+    yield (
+        "metrics",
+        spec.metrics_server != has_metrics,
+        f"it has {'no' if spec.metrics_server else 'a'} metrics server",
+    )
+    yield "like", not static_pods.nodes(state), f"it is not like {spec.like}"
+    yield (
+        "servers",
+        len(servers) != spec.servers,
+        f"it has {len(servers)} API servers, not {spec.servers}",
+    )
+    folder = state.binaries or "no folder"
+    yield "binaries", spec.binaries != state.binaries, f"its programs are of {folder}, not of {spec.binaries}"
+    yield "real", [*spec.real] != state.real, f"real in it are {', '.join(state.real) or 'no components'}"
+    yield "port", spec.port not in (0, servers[0].port), f"its port is {servers[0].port}, not {spec.port}"

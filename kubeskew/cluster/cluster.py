@@ -35,10 +35,12 @@ from kubeskew.cluster.change_plan import (
 )
 from kubeskew.cluster.config import ClusterSpec
 from kubeskew.cluster.controlplane import addons, static_pods
-from kubeskew.cluster.failures import ClusterError
+from kubeskew.cluster.failures import ClusterError, ProgramError, UserError
 from kubeskew.cluster.platform import Platform
 from kubeskew.cluster.probes import Probes
 from kubeskew.cluster.processes import STOP_SECONDS, environment
+from kubeskew.cluster.programs.arguments import SHIM
+from kubeskew.cluster.programs.selection import SAME, Choice, ProgramFlags, choose
 from kubeskew.cluster.readiness import wait_cluster, wait_ready, wait_until
 from kubeskew.cluster.state import Process, State, StateDir
 
@@ -77,6 +79,10 @@ async def record_event(url: str, clock: Clock, event: Mapping[str, str], storage
         raise ClusterError(f"cannot write to the log: {error}") from error
 
 
+def _shown(process: Process) -> str:
+    return f" ({process.program})" if process.program is not None else ""
+
+
 class Cluster:
     """Manages the cluster of one state directory. `progress` receives short lines about each step."""
 
@@ -89,19 +95,22 @@ class Cluster:
 
     # -- start and end -------------------------------------------------------------------------------------
 
-    async def up(self, spec: ClusterSpec | None) -> None:
+    async def up(self, spec: ClusterSpec | None, *, force: bool = False) -> None:
         """An existing cluster is picked up as it is recorded. Returns when the cluster is ready.
 
-        Without `spec` there has to be one.
+        Without `spec` there has to be one. With `force`, real programs may be of another minor than their
+        components.
         """
         if spec is None:
             self.directory.load()
         elif not self.directory.exists():
             with self._ports:
-                creation.plan(spec, self._ports)  # errors are raised before anything is written
+                # errors are raised before anything is written
+                creation.plan(spec, self._ports, self._platform.inspect, force=force)
             if spec.storage:
                 await creation.claim_log(self._platform.storage, self._platform.clock, spec.storage)
         with self.directory.locked(), self._ports:
+            is_new = spec is not None and not self.directory.exists()
             if spec is None or self.directory.exists():
                 state = self.directory.load()
                 await creation.check_log(self._platform.storage, self._platform.clock, self.directory)
@@ -115,14 +124,17 @@ class Cluster:
             else:
                 state = creation.create(
                     *(self.directory, spec, self._ports, self._platform.clock.now()),
-                    self._platform.credentials,
+                    *(self._platform.credentials, self._platform.inspect),
+                    force=force,
                 )
             platform.ensure_runtime_dir(state, self._platform.new_runtime_dir)
             self.directory.save(state)
             stopped = [p for p in state.processes.values() if not self.runs(p)]
             stopped.sort(key=lambda p: skew.UPGRADE_ORDER.index(p.kind))
+            targets = {p.name: Target.of(p) for p in stopped if p.kind != "kubelet"}
+            self._choose_programs(state, targets, force=force)
             for process in stopped:
-                self.progress(f"starting {process.name} {process.version}")
+                self.progress(f"starting {process.name} {process.version}{_shown(process)}")
             if state.abandoned_leases:
                 await self._release_leases(state)
             await self._start(state, *(process for process in stopped if not self.runs(process)))
@@ -138,9 +150,45 @@ class Cluster:
                     if static_pods.nodes(state):
                         await addons.install(probes, state)
                     await addons.wait_metrics_api(probes, state)
+                except ProgramError as error:
+                    await self._give_up(state, is_new=is_new)
+                    if not is_new:
+                        raise
+                    raise UserError(error.reason) from None  # the log is gone, too
                 except ClusterError as error:
                     hint = "What has started runs on: `kubeskew status` shows it, `kubeskew down` stops it"
                     raise ClusterError(f"{error}\n{hint}") from None
+
+    async def _give_up(self, state: State, *, is_new: bool) -> None:
+        """Stops a cluster of which a real program cannot run; nothing is left of a new one."""
+        self.progress("stopping what has started")
+        await self._stop_all(state)
+        if is_new:
+            await creation.remove_logs(self._platform.storage, self.directory)
+            self.directory.clear()
+
+    def _choose_programs(
+        self, state: State, targets: Mapping[str, Target], *, force: bool
+    ) -> dict[str, Choice]:
+        """Chooses the real programs of components that are to start, reports which stay emulated and why, and
+        checks gates. Components that do not move are given their programs. Raises UserError.
+        """
+        choices = {}
+        for name, target in targets.items():
+            process = state.components()[name]
+            moving = process.version != str(target.version)
+            wanted = target.version, target.bugs, self._platform.inspect
+            choice = choose(state, name, *wanted, moving=moving, force=force)
+            if choice.reason:
+                self.progress(f"{name} {target.version} stays emulated: {choice.reason}")
+            elif choice.note:
+                self.progress(
+                    f"{name} {target.version}: {choice.program and choice.program.path}: {choice.note}"
+                )
+            choices[name] = choice
+            if not moving:
+                creation.give_program(state, process, choice, self._ports)
+        return choices
 
     async def _release_leases(self, state: State) -> None:
         """Starts only the API servers, and releases leases in a log that was branched off, which nobody
@@ -212,9 +260,18 @@ class Cluster:
 
     # -- change --------------------------------------------------------------------------------------------
 
-    async def move(self, to: Version, names: Sequence[str], *, downgrade: bool, force: bool) -> None:
+    async def move(
+        self,
+        to: Version,
+        names: Sequence[str],
+        *,
+        downgrade: bool,
+        force: bool,
+        programs: ProgramFlags = SAME,
+    ) -> None:
         """Moves components (all if none is named) in upstream's order; those at the version already stay."""
         with self.changing() as state:
+            programs.apply(state)
             components = state.components()
             chosen = [name for name in movable(state, names) if Version.parse(components[name].version) != to]
             if not chosen:
@@ -224,8 +281,7 @@ class Cluster:
                 check_direction(state, chosen, to, downgrade=downgrade)
             order = skew.downgrade_order if downgrade else skew.upgrade_order
             targets = {n: Target(to, components[n].gates, components[n].bugs) for n in order(chosen)}
-            check_portable(targets)
-            await self._change(state, targets, force=force)
+            await self._change(state, targets, force=force, moving=True)
 
     async def set_gates(self, gates: Mapping[str, bool | None], names: Sequence[str]) -> None:
         """Components (all if none is named) restart with the gates; None unsets one."""
@@ -234,7 +290,9 @@ class Cluster:
             for name in skew.upgrade_order(versioned(state, names)):
                 process = state.components()[name]
                 target = replace(Target.of(process), gates=changed_gates(process.gates, gates))
-                check_gates(name, target)
+                wanted = target.version, target.bugs, self._platform.inspect
+                choice = choose(state, name, *wanted, force=True)
+                check_gates(name, target, choice.program)
                 if target.gates != process.gates:
                     targets[name] = target
             if not targets:
@@ -242,8 +300,10 @@ class Cluster:
                 return
             await self._change(state, targets, force=True)
 
-    async def restart(self, name: str) -> None:
+    async def restart(self, name: str, programs: ProgramFlags = SAME) -> None:
+        """The component runs the real program that the record, or `programs`, has for it by now."""
         with self.changing() as state:
+            programs.apply(state)
             targets = {}
             for each in select(state, [name]):
                 targets[each] = Target.of(state.components()[each])
@@ -293,32 +353,47 @@ class Cluster:
         self.directory.save(state)
         await self.processes.stop(process.pid, process.birth, kill=True)
 
-    async def _change(self, state: State, targets: Mapping[str, Target], *, force: bool) -> None:
+    async def _change(
+        self, state: State, targets: Mapping[str, Target], *, force: bool, moving: bool = False
+    ) -> None:
         """Changes components in the given order; all steps are checked before the first."""
+        choices = self._choose_programs(state, targets, force=force)
+        chosen = {name: choice.program for name, choice in choices.items()}
+        if moving:
+            check_portable(targets, chosen)
         for name, target in targets.items():
-            check_gates(name, target)
+            check_gates(name, target, chosen[name])
         if not force:
             check_steps(state, targets)
-        self.processes.prepare([kind_of(name) for name in targets], environment(os.environ))
+        kinds = [SHIM if chosen[name] else kind_of(name) for name in targets]
+        self.processes.prepare(kinds, environment(os.environ))
         kubelets = {n.partition("/")[2]: t for n, t in targets.items() if kind_of(n) == "kubelet"}
         async with self.probes() as probes:
             for name in targets:
                 if kind_of(name) != "kubelet":
-                    await self._replace(state, state.processes[name], targets[name], probes)
+                    await self._replace(state, state.processes[name], targets[name], choices[name], probes)
                 elif kubelets:
                     await self._move_nodes(state, kubelets, probes)
                     kubelets = {}
             await wait_cluster(self.directory, probes, state, self.progress)
 
-    async def _replace(self, state: State, process: Process, target: Target, probes: Probes) -> None:
-        self.progress(f"{process.name}: {describe(process, target)}")
+    async def _replace(
+        self, state: State, process: Process, target: Target, choice: Choice, probes: Probes
+    ) -> None:
+        program = f" ({choice.program.path.name} {choice.program.version})" if choice.program else ""
+        self.progress(f"{process.name}: {describe(process, target)}{program}")
         await self._stop(state, process)
         self._ports.keep(process.port)
         process.version = str(target.version)
         process.gates, process.bugs = dict(target.gates), dict(target.bugs)
+        creation.give_program(state, process, choice, self._ports)
         self.directory.save(state)
         await self._start(state, process)
-        await wait_ready(self.directory, probes, state, [process], self.progress)
+        try:
+            await wait_ready(self.directory, probes, state, [process], self.progress)
+        except ProgramError:
+            await self._stop(state, process)
+            raise
         shown = static_pods.nodes(state)
         for kubelet in state.of_kind("kubelet") if shown else ():
             if self.runs(kubelet) and any(node in kubelet.nodes for node in shown):
@@ -376,6 +451,8 @@ class Cluster:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _start_one(self, state: State, process: Process) -> None:
+        if process.program is not None:
+            creation.add_program_credentials(self.directory, process, self._platform.clock.now())
         await launcher.start(self.directory, state, process, self.processes)
         self.directory.save(state)
 

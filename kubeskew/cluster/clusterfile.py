@@ -81,6 +81,12 @@ SWITCHES: Schema = {
 }
 # For checks of the shape. Names of gates, bugs and components, and versions, are checked where they are read.
 REFERENCES: Mapping[str, Schema] = {GATES["$ref"]: SWITCHES, BUGS["$ref"]: SWITCHES}
+# The kinds of components that can be real programs of a folder.
+REAL = ("scheduler", "controller-manager")
+NOT_REAL = {
+    "apiserver": "a real kube-apiserver cannot store its objects here yet",
+    "kubelet": "a real kubelet has no container runtime here yet",
+}
 # The kinds of components that every cluster has.
 KINDS = ("apiserver", "controller-manager", "scheduler", "kubelet")
 
@@ -130,6 +136,25 @@ COMPONENT_KEYS: Keys = {
         "another takes the place of one that is down. API servers have none.",
         {"type": "string", "pattern": rf"^(apiserver(-[1-{MOST_SERVERS}])?|{ANY_SERVER})$"},
         "server: apiserver-2",
+    ),
+    "binary": Key(
+        "A real program that runs in its place, wherever the component is at the program's minor: a "
+        "kube-scheduler, a kube-controller-manager, or the program of a DRA driver (`driver/NAME`). A "
+        "relative path begins at the cluster file.",
+        {**TEXT, "minLength": 1},
+        "binary: ./_output/bin/kube-scheduler",
+        expected="the path of a program",
+    ),
+    "args": Key(
+        "More arguments for its real program. In those of a driver {node}, {kubeconfig}, {registrarDir}, "
+        "{pluginsDir}, {cdiDir} and {dataDir} are replaced.",
+        {"type": ["array", "null"], "items": TEXT},
+        "args: [--kube-api-qps=200]",
+    ),
+    "env": Key(
+        "More environment variables for its real program, with the same replacements.",
+        {"type": ["object", "null"], "additionalProperties": {"type": ["string", "number", "boolean"]}},
+        'env: {NUM_DEVICES: "4"}',
     ),
 }
 
@@ -323,6 +348,19 @@ CLUSTER_KEYS: Keys = {
         "How much components log, as their flag -v; 0 if it is left out.",
         {"type": "integer", "minimum": 0, "maximum": MOST_VERBOSE},
         "verbosity: 5",
+    ),
+    "binaries": Key(
+        "A folder of real programs by version, such as 1.36/kube-scheduler: the components named by `real` "
+        "run the one of their version, and are emulated where there is none. A relative path begins at the "
+        "cluster file.",
+        {"type": ["string", "null"]},
+        "binaries: ./binaries",
+    ),
+    "real": Key(
+        "The components that run the programs of `binaries`.",
+        list_of({"enum": [*REAL]}),
+        "real: [scheduler, controller-manager]",
+        expected=f"a list of {' and '.join(REAL)}",
     ),
     "components": Key(
         "What is otherwise for a kind of component (`scheduler`, `kubelet`) or for one (`apiserver-2`, "

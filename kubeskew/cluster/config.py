@@ -3,8 +3,9 @@
 `clusterfile.py` has the keys, docs/cluster-file.md describes each.
 """
 
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from kubeskew.apimachinery.known_names import (
     CONTROLLER,
     DRIVER,
     METRICS_SERVER,
+    PLUGIN,
     all_names,
     did_you_mean,
     kind_of,
@@ -30,7 +32,9 @@ from kubeskew.apiserver.storage.urls import SQLITE, is_malformed, without_passwo
 from kubeskew.cluster.clusterfile import (
     ANY_SERVER,
     CLUSTER_KEYS,
+    NOT_REAL,
     PLUGIN_KEYS,
+    REAL,
     REFERENCES,
     STORAGE_PATTERN,
     object_of,
@@ -40,6 +44,7 @@ from kubeskew.kubelet.drivers.settings import differing_delays, offer
 from kubeskew.kubelet.node import config as node_settings
 
 _SHAPE = object_of(CLUSTER_KEYS)
+_OF_PROGRAMS = ("binary", "args", "env")
 DEFAULT_NODES = 3
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 DEFAULT_CAPACITY = {"cpu": "8", "memory": "32Gi", "pods": "110", "ephemeral-storage": "100Gi"}
@@ -100,6 +105,8 @@ class ClusterSpec:
     like: str = ""
     storage: str = ""  # the URL of the log; empty for a file in the state directory
     metrics: bool | None = None  # whether there is a metrics server; None: as `like` has it
+    binaries: str = ""  # a folder of real programs by version
+    real: tuple[str, ...] = ()  # kinds of components that take them
 
     @property
     def metrics_server(self) -> bool:
@@ -130,6 +137,8 @@ class ClusterSpec:
         bugs: Mapping[str, bool] | None = None,
         like: str = "",
         storage: str = "",
+        binaries: str = "",
+        real: Sequence[str] | None = None,
     ) -> "ClusterSpec":
         """Flags take precedence. Raises UserError for combinations that are impossible."""
         spec = replace(
@@ -140,6 +149,8 @@ class ClusterSpec:
             bugs={**self.bugs, **(bugs or {})},
             like=like or self.like,
             storage=storage or self.storage,
+            binaries=binaries or self.binaries,
+            real=self.real if real is None else tuple(real),
         )
         if version is not None:
             spec = replace(spec, version=version)
@@ -176,14 +187,16 @@ def load(path: Path) -> ClusterSpec:
     if len(documents) > 1:
         raise UserError(f"{path}: expected one document, found {len(documents)}")
     try:
-        return parse(documents[0] if documents else None, str(path))
+        return parse(documents[0] if documents else None, str(path), path.absolute().parent)
     except UserError as error:
         error.args = (yaml_files.with_line(str(error), str(path), yaml_files.compose(text), error.key),)
         raise
 
 
-def parse(value: Any, source: str) -> ClusterSpec:
-    """`source` names the cluster file in errors. They have no line, which `load` adds."""
+def parse(value: Any, source: str, base: Path | None = None) -> ClusterSpec:
+    """`source` names the cluster file in errors. They have no line, which `load` adds. Relative paths
+    begin at `base`, by default the working directory.
+    """
     cluster = {} if value is None else value
     try:
         check(cluster, _SHAPE, REFERENCES)
@@ -197,12 +210,14 @@ def parse(value: Any, source: str) -> ClusterSpec:
         bugs=_bugs(cluster.get("bugs") or {}, f"{source}: bugs"),
         runtime_config=_runtime_config(cluster.get("runtimeConfig") or {}, f"{source}: runtimeConfig"),
         nodes=numbered_nodes(DEFAULT_NODES) if nodes is None else _nodes(nodes, f"{source}: nodes"),
-        overrides=_overrides(cluster.get("components") or {}, f"{source}: components"),
+        overrides=_overrides(cluster.get("components") or {}, f"{source}: components", base or Path.cwd()),
         servers=cluster.get("ha", 1),
         verbosity=cluster.get("verbosity", 0),
         like=cluster.get("like") or "",
         storage=check_storage(cluster.get("storage"), f"{source}: storage"),
         metrics=cluster.get("metricsServer"),
+        binaries=absolute(cluster.get("binaries") or "", base or Path.cwd()),
+        real=tuple(kind for kind in REAL if kind in (cluster.get("real") or ())),
     ).with_control_plane(source)
     _check_overrides(spec, f"{source}: components")
     if differing := differing_delays(entry for node in spec.nodes for entry in node.drivers):
@@ -289,17 +304,49 @@ def _check_overrides(spec: ClusterSpec, where: str) -> None:
             )
 
 
-def _overrides(components: dict[str, dict[str, Any]], where: str) -> dict[str, dict[str, Any]]:
+def _overrides(components: dict[str, dict[str, Any]], where: str, base: Path) -> dict[str, dict[str, Any]]:
     parsed = {}
     for name, override in components.items():
         place = f"{where}.{name}"
+        if override.keys() & {*_OF_PROGRAMS}:
+            _check_program(name, place)
         parsed[name] = {
             **({"version": _version(override["version"], place)} if "version" in override else {}),
             "gates": override.get("featureGates") or {},
             "bugs": _bugs(override.get("bugs") or {}, f"{place}.bugs", kind_of(name)),
             "server": override.get("server", ""),
+            "program": _program(override, base),
         }
     return parsed
+
+
+def _check_program(name: str, place: str) -> None:
+    """Raises UserError for a component that can be no real program."""
+    kind = kind_of(name)
+    if kind in NOT_REAL:
+        raise UserError(f"{place}: binary: {NOT_REAL[kind]}", "binary")
+    if kind not in (*REAL, DRIVER, PLUGIN):
+        known = f"{', '.join(REAL)} and {DRIVER}/NAME"
+        raise UserError(f"{place}: binary: {name} cannot be a real program; {known} can", "binary")
+
+
+def _program(override: Mapping[str, Any], base: Path) -> dict[str, Any]:
+    """Settings of a real program as the record has them; empty without any."""
+    found = {key: override[key] for key in _OF_PROGRAMS if override.get(key)}
+    if "binary" in found:
+        found["binary"] = absolute(found["binary"], base)
+    if "env" in found:
+        found["env"] = {key: _plain(value) for key, value in found["env"].items()}
+    return found
+
+
+def _plain(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def absolute(path: str, base: Path) -> str:
+    """`~` is the user's home; a relative path begins at `base`."""
+    return os.path.normpath(base / Path(path).expanduser()) if path else ""
 
 
 def _nodes(value: list[dict[str, Any]], where: str) -> tuple[NodeSpec, ...]:

@@ -4,6 +4,7 @@ Credentials are an authority, and a certificate or token for each component.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,12 +16,15 @@ from kubeskew.apiserver.storage.factory import Storage
 from kubeskew.apiserver.storage.interfaces import StorageError
 from kubeskew.cluster import drivers, skew
 from kubeskew.cluster.change_plan import Target, check_gates, initial_server, initial_target
-from kubeskew.cluster.clusterfile import ANY_SERVER
+from kubeskew.cluster.clusterfile import ANY_SERVER, REAL
 from kubeskew.cluster.config import ClusterSpec
 from kubeskew.cluster.controlplane import addons
 from kubeskew.cluster.failures import ClusterError, UserError
 from kubeskew.cluster.ports import Ports
-from kubeskew.cluster.state import Process, State, StateDir, write_secret, write_secrets
+from kubeskew.cluster.programs.inspection import Inspect, Program
+from kubeskew.cluster.programs.inspection import inspect as inspect_program
+from kubeskew.cluster.programs.selection import Choice, check_folder, check_settings, choose
+from kubeskew.cluster.state import Process, RunningProgram, State, StateDir, write_secret, write_secrets
 
 if TYPE_CHECKING:
     from kubeskew.cluster.pki import KeyPair, Keys
@@ -100,6 +104,18 @@ def add_controller_credentials(
     write_secrets(files)
 
 
+def add_program_credentials(directory: StateDir, process: Process, now: datetime) -> None:
+    """Writes the serving certificate of a real program and of its proxy, unless there is one."""
+    pair = directory.program_certificate(process.kind)
+    if pair.exists():
+        return
+    from kubeskew.cluster.pki import Authority, KeyPair, RandomKeys
+
+    ca = directory.ca.read_bytes()
+    authority = Authority(KeyPair(ca, (directory.pki / "ca.key").read_bytes()), now, RandomKeys())
+    write_secrets(_pair(pair.with_suffix(""), authority.loopback_serving(process.kind)))
+
+
 def _kubeconfig(
     directory: StateDir, state: State, ca: bytes, component: str, user: str, pair: "KeyPair"
 ) -> dict[Path, bytes | str]:
@@ -117,10 +133,17 @@ def _pair(path: Path, pair: "KeyPair") -> dict[Path, bytes | str]:
 
 
 def create(
-    directory: StateDir, spec: ClusterSpec, ports: Ports, now: datetime, credentials: Credentials
+    directory: StateDir,
+    spec: ClusterSpec,
+    ports: Ports,
+    now: datetime,
+    credentials: Credentials,
+    inspect: Inspect = inspect_program,
+    *,
+    force: bool = False,
 ) -> State:
     """Writes the record and the credentials of a new cluster into its directory."""
-    state = plan(spec, ports)
+    state = plan(spec, ports, inspect, force=force)
     credentials(directory, state, now)
     directory.database.parent.mkdir(mode=0o700, exist_ok=True)
     if spec.storage:
@@ -129,9 +152,24 @@ def create(
     return state
 
 
-def plan(spec: ClusterSpec, ports: Ports) -> State:
-    """Raises UserError if a cluster like `spec` is impossible."""
-    state = State(runtime_config=dict(spec.runtime_config), verbosity=spec.verbosity)
+def plan(
+    spec: ClusterSpec, ports: Ports, inspect: Inspect = inspect_program, *, force: bool = False
+) -> State:
+    """Raises UserError if a cluster like `spec` is impossible. With `force`, real programs may be of another
+    minor than their components.
+    """
+    state = State(
+        runtime_config=dict(spec.runtime_config),
+        verbosity=spec.verbosity,
+        binaries=spec.binaries,
+        real=[*spec.real],
+        programs={
+            name: override["program"] for name, override in spec.overrides.items() if override["program"]
+        },
+    )
+    check_folder(state.binaries, state.real)
+    check_settings(state)
+    adding = Adding(state, spec, ports, inspect, force)
     servers = spec.server_names
     if spec.port:
         _check_port(spec.port, ports)
@@ -140,19 +178,19 @@ def plan(spec: ClusterSpec, ports: Ports) -> State:
         state.shared_port = spec.port
     for name in [*servers, "controller-manager", "scheduler"]:
         port = spec.port if spec.port and alone and name == servers[0] else free_port(state, ports)
-        _add(state, spec, name, port)
+        adding.versioned(name, port)
     state.nodes = {node.name: node.as_json() for node in spec.nodes}
     state.servers = {name: server for name in _clients(state) if (server := initial_server(spec, name))}
     for node in state.nodes:
         host(state, ports, node, initial_target(spec, f"kubelet/{node}"))
     for driver in drivers.all_of(state.nodes):
         name = drivers.component(driver)
-        _add_unversioned(state, ports, name, initial_target(spec, name))
+        adding.unversioned(name)
     for driver in drivers.controlled(state.nodes):
         name = drivers.controller_component(driver)
-        _add_unversioned(state, ports, name, initial_target(spec, name))
+        adding.unversioned(name)
     if spec.metrics_server:
-        _add_unversioned(state, ports, METRICS_SERVER, initial_target(spec, METRICS_SERVER))
+        adding.unversioned(METRICS_SERVER)
     if not alone and not state.shared_port:
         state.shared_port = free_port(state, ports)
     found = skew.violations({n: Version.parse(p.version) for n, p in state.components().items()})
@@ -178,19 +216,52 @@ def _check_port(port: int, ports: Ports) -> None:
         )
 
 
-def _add(state: State, spec: ClusterSpec, name: str, port: int) -> None:
-    target = initial_target(spec, name)
-    check_gates(name, target)
-    state.processes[name] = Process(
-        name, kind_of(name), str(target.version), dict(target.gates), port=port, bugs=dict(target.bugs)
+@dataclass(frozen=True, slots=True)
+class Adding:
+    """Adds processes to the record of a new cluster."""
+
+    state: State
+    spec: ClusterSpec
+    ports: Ports
+    inspect: Inspect
+    force: bool
+
+    def versioned(self, name: str, port: int) -> None:
+        """Raises UserError for gates that the component does not know."""
+        target = initial_target(self.spec, name)
+        process = Process(
+            name, kind_of(name), str(target.version), dict(target.gates), port=port, bugs=dict(target.bugs)
+        )
+        check_gates(name, target, self._give_program(process, target))
+        self.state.processes[name] = process
+
+    def unversioned(self, name: str) -> None:
+        process = _unversioned(self.state, self.ports, name, initial_target(self.spec, name))
+        self._give_program(process, initial_target(self.spec, name))
+        self.state.processes[name] = process
+
+    def _give_program(self, process: Process, target: Target) -> Program | None:
+        """The real program that the process is to run; None if it is emulated."""
+        choice = choose(self.state, process.name, target.version, target.bugs, self.inspect, force=self.force)
+        give_program(self.state, process, choice, self.ports)
+        return choice.program
+
+
+def give_program(state: State, process: Process, choice: Choice, ports: Ports) -> None:
+    """Records the real program that a process runs from its next start on, or that it runs none."""
+    if choice.program is None:
+        process.program = None
+        return
+    served = process.kind in REAL
+    port = process.program.port if process.program is not None else 0
+    process.program = RunningProgram(
+        str(choice.program.path), choice.program.version, (port or free_port(state, ports)) if served else 0
     )
 
 
-def _add_unversioned(state: State, ports: Ports, name: str, target: Target) -> None:
-    """Records a process without gates, because gates are the cluster's; the bugs of its libraries are its
-    own.
-    """
-    state.processes[name] = Process(
+def _unversioned(state: State, ports: Ports, name: str, target: Target) -> Process:
+    """A process without gates, because gates are the cluster's; the bugs of its libraries are its own."""
+    return Process(
         name, kind_of(name), str(target.version), {}, port=free_port(state, ports), bugs=dict(target.bugs)
     )
 
@@ -202,7 +273,8 @@ def add_controllers(state: State, ports: Ports) -> list[str]:
     names = {driver: drivers.controller_component(driver) for driver in drivers.controlled(state.nodes)}
     missing = {driver: name for driver, name in names.items() if name not in state.processes}
     for driver, name in missing.items():
-        _add_unversioned(state, ports, name, Target.of(state.processes[drivers.component(driver)]))
+        target = Target.of(state.processes[drivers.component(driver)])
+        state.processes[name] = _unversioned(state, ports, name, target)
     return [*missing.values()]
 
 
@@ -246,8 +318,12 @@ def check_ports(state: State, starting: Sequence[Process], ports: Ports) -> None
     for process in starting:
         if process.kind == "apiserver":
             _check_server_port(process.name, f"its port {process.port}", process.port, ports)
-        elif process.port and not ports.is_free(process.port):
+            continue
+        if process.port and not ports.is_free(process.port):
             process.port = free_port(state, ports)
+        program = process.program
+        if program is not None and program.port and not ports.is_free(program.port):
+            process.program = replace(program, port=free_port(state, ports))
 
 
 def _check_server_port(name: str, called: str, port: int, ports: Ports) -> None:

@@ -1,6 +1,7 @@
 """Errors for users of the command line, each with a remedy, and lists of names."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 _NAMED = 5
 
@@ -14,6 +15,16 @@ class UserError(Exception):
     def __init__(self, message: str, key: str = "") -> None:
         super().__init__(message)
         self.key = key
+
+
+class ProgramError(UserError):
+    """A real program cannot run; it is shown in one line, and the exit status is 2. `reason` does not name
+    the `log`.
+    """
+
+    def __init__(self, reason: str, log: Path) -> None:
+        super().__init__(f"{reason}; see {log}")
+        self.reason = reason
 
 
 class ClusterError(Exception):

@@ -3,6 +3,8 @@
 import json
 import os
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 from kubeskew.apimachinery.catalogue.served_resources import known_of
 from kubeskew.apimachinery.known_bugs import bugs_flag
@@ -11,9 +13,15 @@ from kubeskew.apimachinery.versions import Version
 from kubeskew.cluster import drivers
 from kubeskew.cluster.controlplane import addons, static_pods
 from kubeskew.cluster.processes import Processes, environment
+from kubeskew.cluster.programs.arguments import SHIM, program_file
 from kubeskew.cluster.state import Process, State, StateDir, write_secret
 
 SERVICE_RANGE = "10.96.0.0/16"  # kind's default
+_USERS = {
+    "scheduler": "system:kube-scheduler",
+    "controller-manager": "system:kube-controller-manager",
+    METRICS_SERVER: addons.METRICS_SERVER_USER,
+}
 Builder = Callable[[StateDir, State, Process], list[str]]
 
 
@@ -24,6 +32,9 @@ async def start(directory: StateDir, state: State, process: Process, processes: 
     elif process.kind in {drivers.KIND, CONTROLLER}:
         drivers.write_file(directory, state, process)
     directory.faults.mkdir(mode=0o700, exist_ok=True)
+    if process.program is not None:
+        content = shim_file(directory, state, process)
+        write_secret(directory.program_file(process.name), json.dumps(content, indent=1))
     process.pid, process.birth = await processes.start(
         arguments(directory, state, process), directory.log(process.name), environment(os.environ)
     )
@@ -31,7 +42,9 @@ async def start(directory: StateDir, state: State, process: Process, processes: 
 
 
 def arguments(directory: StateDir, state: State, process: Process) -> list[str]:
-    """Without the program."""
+    """Without the program `kubeskew`. A real program has a shim in front of it."""
+    if process.program is not None:
+        return _shim(directory, state, process)
     return _ARGUMENTS[process.kind](directory, state, process)
 
 
@@ -129,12 +142,12 @@ def _kubelet_server(directory: StateDir) -> list[str]:
 
 
 def _scheduler(directory: StateDir, state: State, process: Process) -> list[str]:
-    return _with_kubeconfig("system:kube-scheduler", directory, state, process)
+    return _with_kubeconfig(_USERS["scheduler"], directory, state, process)
 
 
 def _controller_manager(directory: StateDir, state: State, process: Process) -> list[str]:
     return [
-        *_with_kubeconfig("system:kube-controller-manager", directory, state, process),
+        *_with_kubeconfig(_USERS["controller-manager"], directory, state, process),
         "--use-service-account-credentials",
         *("--cluster-signing-cert-file", str(directory.ca)),
         *("--cluster-signing-key-file", str(directory.pki / "ca.key")),
@@ -186,11 +199,33 @@ def _driver_controller(directory: StateDir, state: State, process: Process) -> l
 
 def _metrics_server(directory: StateDir, state: State, process: Process) -> list[str]:
     return [
-        *_with_kubeconfig(addons.METRICS_SERVER_USER, directory, state, process),
+        *_with_kubeconfig(_USERS[METRICS_SERVER], directory, state, process),
         *("--api-address", addons.METRICS_API_ADDRESS),
         *("--tls-cert-file", str(directory.pki / "metrics-server.crt")),
         *("--tls-private-key-file", str(directory.pki / "metrics-server.key")),
     ]
+
+
+def _shim(directory: StateDir, state: State, process: Process) -> list[str]:
+    return [
+        SHIM,
+        *("--component", process.name),
+        *("--kubeconfig", str(_kubeconfig_of(directory, process))),
+        *("--program-file", str(directory.program_file(process.name))),
+        *_common(directory, state, process),
+    ]
+
+
+def shim_file(directory: StateDir, state: State, process: Process) -> dict[str, Any]:
+    """What the shim of a real program is to run. Raises UserError for a configuration that cannot be read."""
+    if process.program is None:
+        raise ValueError(f"{process.name} is emulated")
+    return program_file(directory, state, process, process.program, _kubeconfig_of(directory, process))
+
+
+def _kubeconfig_of(directory: StateDir, process: Process) -> Path:
+    user = _USERS.get(process.kind)
+    return directory.component_kubeconfig(user if user is not None else drivers.user_of(process))
 
 
 def _driver_files(directory: StateDir, process: Process) -> list[str]:

@@ -116,6 +116,11 @@ class Authority:
         name = _name("system:node", "system:nodes")
         return self._issue(name, ExtendedKeyUsageOID.SERVER_AUTH, alternatives)
 
+    def loopback_serving(self, name: str) -> KeyPair:
+        names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+        alternatives = x509.SubjectAlternativeName(names)
+        return self._issue(_name(f"kube-{name}"), ExtendedKeyUsageOID.SERVER_AUTH, alternatives)
+
     def service_serving(self, name: str, namespace: str) -> KeyPair:
         names = [f"{name}.{namespace}", f"{name}.{namespace}.svc", f"{name}.{namespace}.svc.cluster.local"]
         alternatives = x509.SubjectAlternativeName([x509.DNSName(each) for each in names])

@@ -18,6 +18,7 @@ from kubeskew.cluster.creation import Credentials, write_credentials
 from kubeskew.cluster.ports import HeldPorts, Ports
 from kubeskew.cluster.probes import HTTPTransport, Transport
 from kubeskew.cluster.processes import Processes
+from kubeskew.cluster.programs.inspection import Inspect, inspect
 from kubeskew.cluster.state import State, StateDir
 
 _PREFIX = "ks-"
@@ -72,3 +73,4 @@ class Platform:
     credentials: Credentials = write_credentials
     dial: Dial = dial
     new_runtime_dir: Callable[[], str] = make_runtime_dir
+    inspect: Inspect = inspect  # asks real programs for their versions

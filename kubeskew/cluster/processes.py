@@ -23,6 +23,9 @@ POLL_SECONDS = 0.02
 
 Identity = tuple[int, str]  # pid and birth
 
+# Of klog, of cobra, and of the Go runtime.
+_ERROR_LINE = re.compile(r"[EF]\d{4} |(?i:error|panic|fatal)\b")
+
 
 def environment(given: Mapping[str, str]) -> dict[str, str]:
     """These variables are added to those `given` to this command.
@@ -206,6 +209,13 @@ def tail(log: Path, lines: int = 8) -> str:
         return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
     except OSError:
         return ""
+
+
+def last_error(log: Path) -> str:
+    """The last line in which a Go program said why it ended; without one, its last line at all."""
+    lines = [line for line in tail(log, 60).splitlines() if line.strip() and not TIMED_LINE.match(line)]
+    errors = [line for line in lines if _ERROR_LINE.match(line)]
+    return (errors or lines or ["it printed nothing"])[-1].strip()
 
 
 def log_lines_behind(path: Path, offset: int) -> tuple[str, int]:

@@ -9,10 +9,11 @@ from typing import Any
 
 from kubeskew.apimachinery.known_names import CONTROLLER, DRIVERS
 from kubeskew.apimachinery.versions import Version
+from kubeskew.cluster.drivers import entries as drivers_of_node
 from kubeskew.cluster.drivers import is_device_plugin, name_of
-from kubeskew.cluster.failures import ClusterError, named
+from kubeskew.cluster.failures import ClusterError, ProgramError, named
 from kubeskew.cluster.probes import Missing, Probes
-from kubeskew.cluster.processes import tail
+from kubeskew.cluster.processes import last_error, tail
 from kubeskew.cluster.state import Process, State, StateDir
 
 # The text of a kubelet that does not accept such plugins; without it the kubelet has not answered yet.
@@ -35,6 +36,8 @@ async def missing_of_driver(probes: Probes, state: State, process: Process) -> s
     lacking = await probes.missing(process)
     if lacking:
         return lacking
+    if process.program is not None:
+        return await _unknown_program(probes, state, process)
     report = await probes.json(process.url("/driver"))
     if report is None or report["revision"] != state.driver_revision:
         return "its file is not in effect yet"
@@ -45,6 +48,19 @@ async def missing_of_driver(probes: Probes, state: State, process: Process) -> s
     lacking = await _unregistered(probes, state, process, report)
     lacking = lacking or await _unlisted(probes, state, process, report)
     return lacking or await _unstored(probes, state, process, report)
+
+
+async def _unknown_program(probes: Probes, state: State, process: Process) -> str:
+    """On these nodes the kubelet does not have a real driver's plugin yet. What the program publishes is its
+    own business.
+    """
+    driver, waiting = name_of(process), []
+    for kubelet in state.of_kind("kubelet"):
+        for node, plugins in (await probes.plugins(kubelet)).items():
+            has = driver in drivers_of_node(state.nodes.get(node) or {})
+            if has and plugins is not None and node not in state.killed_nodes and driver not in plugins:
+                waiting.append(node)
+    return f"not registered with the kubelets of: {named(waiting)}" if waiting else ""
 
 
 async def _unpublished(probes: Probes, state: State, report: Mapping[str, Any]) -> str:
@@ -167,6 +183,9 @@ async def _wait_one(
 
     def check_alive() -> None:
         if not probes.alive(process):
+            if process.program is not None:
+                path = process.program.path
+                raise ProgramError(f"{path} ended while starting: {last_error(log)}", log)
             raise ClusterError(f"{process.name} ended while starting; the end of {log}:\n{tail(log)}")
 
     def report_waiting(lacking: Missing) -> None:
@@ -193,6 +212,8 @@ async def _wait_one(
     try:
         await wait_until(process.name, missing, check_alive, report_waiting)
     except ClusterError as error:
+        if process.program is not None:
+            raise ProgramError(f"{process.program.path}: {error}", log) from None
         raise ClusterError(f"{error}\nSee its log: {log}") from None
 
 

@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -31,6 +31,7 @@ _TREES = (
     "kubeconfigs",
     "logs",
     "nodes",
+    "programs",
     "kubelet",
     "rewound",
     "rewinding",
@@ -64,12 +65,27 @@ def _write(path: Path, content: bytes | str) -> Path:
     return partial
 
 
+@dataclass(frozen=True, slots=True)
+class RunningProgram:
+    """The real program of a process: its file, the version that it reports (empty if it reports none), and
+    the port on which it serves its health and metrics over HTTPS (0 if it serves none).
+    """
+
+    path: str
+    version: str = ""
+    port: int = 0
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, (Path(self.path).name, self.version)))
+
+
 @dataclass(slots=True)
 class Process:
     """Process in the cluster's record: one API server, the controller manager, a kubelet that hosts `nodes`,
     …
 
     `pid` 0 means that none runs; `birth` distinguishes a recycled pid. `wanted` is False after a `kill`.
+    Where a real `program` runs, the process is its shim (`kubeskew/shim/`).
     """
 
     name: str
@@ -82,9 +98,16 @@ class Process:
     wanted: bool = True
     nodes: list[str] = field(default_factory=list)
     bugs: dict[str, bool] = field(default_factory=dict)
+    program: RunningProgram | None = None
 
     def as_json(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
+        value = {name: getattr(self, name) for name in self.__slots__}
+        return {**value, "program": asdict(self.program) if self.program else None}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "Process":
+        program = value.get("program")
+        return cls(**{**value, "program": RunningProgram(**program) if program else None})
 
     @property
     def feature_gates(self) -> FeatureGates:
@@ -96,9 +119,15 @@ class Process:
         return f"kubelet/{self.nodes[0]}" if self.kind == "kubelet" and self.nodes else self.name
 
     def url(self, path: str) -> str:
-        """Only API servers speak TLS there."""
+        """Only API servers speak TLS there. Of a real program it is its shim that answers."""
         scheme = "https" if self.kind == "apiserver" else "http"
         return f"{scheme}://127.0.0.1:{self.port}{path}"
+
+    def metrics_url(self, path: str = "/metrics") -> str:
+        """A real program answers itself there, over HTTPS and to authorized users alone."""
+        if self.program is None or not self.program.port:
+            return self.url(path)
+        return f"https://127.0.0.1:{self.program.port}{path}"
 
 
 @dataclass(slots=True)
@@ -116,6 +145,9 @@ class State:
     servers: dict[str, str] = field(default_factory=dict)  # component → its API server or ANY_SERVER
     shared_port: int = 0  # that all API servers listen on, if there are several
     abandoned_leases: bool = False  # the log names leaders of the cluster it was branched off from
+    binaries: str = ""  # the folder of real programs by version
+    real: list[str] = field(default_factory=list)  # kinds of components that take real programs from it
+    programs: dict[str, dict[str, Any]] = field(default_factory=dict)  # binary, args, env by component name
 
     @property
     def server(self) -> str:
@@ -124,7 +156,9 @@ class State:
         return f"https://127.0.0.1:{self.shared_port or first.port}"
 
     def ports(self) -> list[int]:
-        return [*(process.port for process in self.processes.values()), self.shared_port]
+        known = [*self.processes.values()]
+        programs = [process.program.port for process in known if process.program is not None]
+        return [*(process.port for process in known), *programs, self.shared_port]
 
     def servers_of(self, component: str) -> list[Process]:
         """A component may use all API servers, in this order, unless it has one of its own."""
@@ -214,6 +248,14 @@ class StateDir:
     def nodes_file(self, process: str) -> Path:
         return self.path / "nodes" / f"{process}.json"
 
+    def program_file(self, process: str) -> Path:
+        """The file from which a shim learns what to run."""
+        return self.path / "programs" / f"{process.replace('/', '-')}.json"
+
+    def program_certificate(self, kind: str) -> Path:
+        """Serving certificate of a real program and of the proxy in front of it; its key is next to it."""
+        return self.pki / f"program-{kind}.crt"
+
     def kubelet_root(self) -> Path:
         return self.path / "kubelet"
 
@@ -298,7 +340,7 @@ class StateDir:
         try:
             return State(
                 runtime_config=value["runtimeConfig"],
-                processes={item["name"]: Process(**item) for item in value["processes"]},
+                processes={item["name"]: Process.from_json(item) for item in value["processes"]},
                 nodes=value["nodes"],
                 killed_nodes=value["killedNodes"],
                 runtime_dir=value.get("runtimeDir", ""),
@@ -308,6 +350,9 @@ class StateDir:
                 servers=value.get("servers", {}),
                 shared_port=value.get("sharedPort", 0),
                 abandoned_leases=value.get("abandonedLeases", False),
+                binaries=value.get("binaries", ""),
+                real=value.get("real", []),
+                programs=value.get("programs", {}),
             )
         except (KeyError, TypeError) as error:
             raise self._unreadable(f"not a record of a cluster: {error}") from error
@@ -332,6 +377,9 @@ class StateDir:
             "servers": state.servers,
             "sharedPort": state.shared_port,
             "abandonedLeases": state.abandoned_leases,
+            "binaries": state.binaries,
+            "real": state.real,
+            "programs": state.programs,
         }
         write_secret(self.record, json.dumps(value, indent=1))
 

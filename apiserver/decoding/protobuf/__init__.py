@@ -3,12 +3,11 @@
 Clients that send protobuf take JSON back; only a Status is written, for those that do not.
 """
 
+from kubeskew.apimachinery.protobuf_wire import MAGIC, encode_status
 from kubeskew.apiserver.decoding.protobuf.envelope import (
-    MAGIC,
     MEDIA_TYPE,
     Envelope,
     decode_unknown,
-    encode_status,
     read_envelope,
     read_object,
 )

@@ -1,4 +1,4 @@
-"""Envelope of protobuf bodies, `k8s\\0` and a runtime.Unknown, and `Status` as such a body.
+"""Envelope of protobuf bodies: `k8s\\0` and a runtime.Unknown.
 
 The result is Go's JSON but for zero values: protobuf has them for every field that is no pointer, and
 normalising drops them.
@@ -11,19 +11,15 @@ Source: k8s.io/apimachinery/pkg/runtime/serializer/protobuf/protobuf.go, 1.36.
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.protobuf_wire import MAGIC
 from kubeskew.apimachinery.schema import Schema
 from kubeskew.apiserver.decoding.protobuf import messages
 from kubeskew.apiserver.decoding.protobuf.messages import BYTES, Token, WireError, text, tokens
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
-MAGIC = b"k8s\x00"
 _NOT_PROTOBUF = "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"
 _TYPE_META, _RAW = 1, 2  # of runtime.Unknown
 _API_VERSION, _KIND = 1, 2  # of runtime.TypeMeta
-_MAGIC = b"k8s\x00"
-_LENGTH, _VARINT = 2, 0
-_SEVEN_BITS = 0x7F
 
 
 class Envelope(NamedTuple):
@@ -86,55 +82,3 @@ def decode_unknown(body: bytes, definition_for: Callable[[str, str], Schema | No
         "kind": envelope.kind,
         **read_object(envelope.raw, schema),
     }
-
-
-def encode_status(status: Object) -> bytes:
-    kind = _status_text(1, status["apiVersion"]) + _status_text(2, status["kind"])
-    metadata = _status_text(1, "") + _status_text(2, "") + _status_text(3, "")
-    raw = (
-        _status_bytes(1, metadata)
-        + _status_text(2, status.get("status") or "")
-        + _status_text(3, status.get("message") or "")
-    )
-    raw += _status_text(4, status.get("reason") or "")
-    if status.get("details") is not None:
-        raw += _status_bytes(5, _status_details(status["details"]))
-    raw += _status_number(6, status.get("code") or 0)
-    return _MAGIC + _status_bytes(1, kind) + _status_bytes(2, raw) + _status_text(3, "") + _status_text(4, "")
-
-
-def _status_details(details: Object) -> bytes:
-    encoded = b"".join(
-        _status_text(n, details.get(name) or "") for n, name in ((1, "name"), (2, "group"), (3, "kind"))
-    )
-    for cause in details.get("causes") or ():
-        parts = ((1, "reason"), (2, "message"), (3, "field"))
-        encoded += _status_bytes(
-            4, b"".join(_status_text(number, cause.get(name) or "") for number, name in parts)
-        )
-    return (
-        encoded
-        + _status_number(5, details.get("retryAfterSeconds") or 0)
-        + _status_text(6, details.get("uid") or "")
-    )
-
-
-def _status_text(number: int, text: str) -> bytes:
-    return _status_bytes(number, text.encode())
-
-
-def _status_bytes(number: int, content: bytes) -> bytes:
-    return _varint(number << 3 | _LENGTH) + _varint(len(content)) + content
-
-
-def _status_number(number: int, value: int) -> bytes:
-    return _varint(number << 3 | _VARINT) + _varint(value)
-
-
-def _varint(value: int) -> bytes:
-    encoded = bytearray()
-    while value > _SEVEN_BITS:
-        encoded.append(value & _SEVEN_BITS | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)

@@ -19,6 +19,7 @@ from kubeskew.cli.commands.options import (
     parse_gate_changes,
     parse_gates,
     print_json,
+    programs_options,
     show_progress,
     state_dir_option,
 )
@@ -26,11 +27,16 @@ from kubeskew.cluster.change_plan import disagreements
 from kubeskew.cluster.clusterfile import LIKE
 from kubeskew.cluster.config import DEFAULT_NODES, ClusterSpec, check_storage, load, numbered_nodes
 from kubeskew.cluster.failures import UserError
+from kubeskew.cluster.programs.selection import ProgramFlags
 from kubeskew.cluster.skew import UPGRADE_ORDER
 from kubeskew.cluster.state import StateDir
 
 to_option = click.option("--to", type=VERSION, required=True, help="The version to go to.")
-force_option = click.option("--force", is_flag=True, help="Allow a skew that upstream does not support.")
+force_option = click.option(
+    "--force",
+    is_flag=True,
+    help="Allow a skew that upstream does not support, and real programs of another minor.",
+)
 
 
 @click.command()
@@ -70,6 +76,8 @@ force_option = click.option("--force", is_flag=True, help="Allow a skew that ups
 @click.option(
     "--config", type=click.Path(path_type=Path, dir_okay=False), help="A cluster file (docs/cluster-file.md)."
 )
+@programs_options
+@click.option("--force", is_flag=True, help="Accept real programs of another minor than their components.")
 def up(
     directory: StateDir,
     version: Version | None,
@@ -81,6 +89,8 @@ def up(
     like: str | None,
     storage: str,
     config: Path | None,
+    programs: ProgramFlags,
+    force: bool,
 ) -> None:
     """Start a cluster in the background, and return when it is ready.
 
@@ -93,6 +103,7 @@ def up(
     kubeskew up --like kind --nodes 2
     kubeskew up --storage postgresql://kubeskew@db.example.com/kubeskew
     kubeskew up --config cluster.yaml
+    kubeskew up --version 1.36 --binaries ~/kubernetes --real scheduler,controller-manager
     """
     if directory.rewind_interrupted():
         from kubeskew.cluster.branches import resume_rewind
@@ -102,6 +113,7 @@ def up(
     spec = base.with_flags(
         *(version, parse_gates(feature_gates), nodes, servers, port, bugs, like or ""),
         check_storage(storage or None, "--storage"),
+        *(programs.binaries, programs.real),
     )
     if directory.exists():
         given = {
@@ -114,10 +126,12 @@ def up(
             "port": port,
             "like": like,
             "metrics": config,
+            "binaries": programs.binaries,
+            "real": programs.real is not None,
         }
         _check_agreement(directory, spec, {name for name, said in given.items() if said})
         _check_storage(directory, spec)
-    change_timed(directory, lambda cluster: cluster.up(spec), *UPGRADE_ORDER)
+    change_timed(directory, lambda cluster: cluster.up(spec, force=force), *UPGRADE_ORDER)
     click.echo(f"The cluster is ready. Use it with:\n\n  export KUBECONFIG={directory.kubeconfig.absolute()}")
     click.echo(terminal.complete_commands("  kubectl get nodes\n\nStop it with `kubeskew down`."))
 
@@ -128,7 +142,7 @@ def _check_agreement(directory: StateDir, spec: ClusterSpec, given: Collection[s
     if found:
         raise UserError(
             f"there is another cluster in {directory.path} already: {'; '.join(found)}. Change it with "
-            "upgrade, downgrade or gates, pick it up as it is with `kubeskew up` alone, "
+            "upgrade, downgrade, gates or restart, pick it up as it is with `kubeskew up` alone, "
             "or remove it with `kubeskew down --purge`"
         )
 
@@ -161,7 +175,10 @@ def down(directory: StateDir, purge: bool) -> None:
 @to_option
 @component_option
 @force_option
-def upgrade(directory: StateDir, to: Version, components: tuple[str, ...], force: bool) -> None:
+@programs_options
+def upgrade(
+    directory: StateDir, to: Version, components: tuple[str, ...], force: bool, programs: ProgramFlags
+) -> None:
     """Bring components to a newer version.
 
     Without --component all are upgraded, in upstream's order: API servers, controller manager, scheduler,
@@ -170,8 +187,12 @@ def upgrade(directory: StateDir, to: Version, components: tuple[str, ...], force
     \b
     kubeskew upgrade --to 1.36
     kubeskew upgrade --to 1.36 --component apiserver
+    kubeskew upgrade --to 1.36 --binaries ~/kubernetes --real scheduler
     """
-    change_timed(directory, lambda cluster: cluster.move(to, components, downgrade=False, force=force))
+    change_timed(
+        directory,
+        lambda cluster: cluster.move(to, components, downgrade=False, force=force, programs=programs),
+    )
 
 
 @click.command()
@@ -179,7 +200,10 @@ def upgrade(directory: StateDir, to: Version, components: tuple[str, ...], force
 @to_option
 @component_option
 @force_option
-def downgrade(directory: StateDir, to: Version, components: tuple[str, ...], force: bool) -> None:
+@programs_options
+def downgrade(
+    directory: StateDir, to: Version, components: tuple[str, ...], force: bool, programs: ProgramFlags
+) -> None:
     """Bring components to an older version.
 
     Without --component all are downgraded, in the reverse order of an upgrade: kubelets, scheduler,
@@ -189,7 +213,10 @@ def downgrade(directory: StateDir, to: Version, components: tuple[str, ...], for
     kubeskew downgrade --to 1.35
     kubeskew downgrade --to 1.35 --component kubelet/node-1
     """
-    change_timed(directory, lambda cluster: cluster.move(to, components, downgrade=True, force=force))
+    change_timed(
+        directory,
+        lambda cluster: cluster.move(to, components, downgrade=True, force=force, programs=programs),
+    )
 
 
 @click.command()
@@ -216,7 +243,8 @@ def gates(directory: StateDir, gates: str, components: tuple[str, ...]) -> None:
 @click.command()
 @state_dir_option
 @click.argument("component", shell_complete=completion.components)
-def restart(directory: StateDir, component: str) -> None:
+@programs_options
+def restart(directory: StateDir, component: str, programs: ProgramFlags) -> None:
     """Stop a component gracefully and start it again.
 
     \b
@@ -224,8 +252,10 @@ def restart(directory: StateDir, component: str) -> None:
     kubeskew restart kubelet/node-1
     kubeskew restart driver/gpu.example.com               its plugins and its controller, if it has one
     kubeskew restart driver-plugin/gpu.example.com        its plugins alone
+    kubeskew restart scheduler --binaries ~/kubernetes --real scheduler
+    kubeskew restart scheduler --real none
     """
-    change_timed(directory, lambda cluster: cluster.restart(component))
+    change_timed(directory, lambda cluster: cluster.restart(component, programs))
 
 
 @click.command()

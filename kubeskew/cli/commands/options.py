@@ -1,14 +1,16 @@
 """Options that several commands share: the state directory, gates, versions, output."""
 
 import asyncio
+import functools
 import json
 import signal
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
+from click.core import ParameterSource
 
 from kubeskew.apimachinery.clock import SystemClock
 from kubeskew.apimachinery.gates import parse_overrides
@@ -21,6 +23,7 @@ from kubeskew.cluster.state import StateDir
 
 if TYPE_CHECKING:
     from kubeskew.cluster.cluster import Cluster
+    from kubeskew.cluster.programs.selection import ProgramFlags
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -65,6 +68,45 @@ component_option = click.option(
     shell_complete=completion.components,
     help="Only this component (apiserver, controller-manager, scheduler, kubelet, kubelet/NODE); repeatable.",
 )
+
+
+def programs_options(command: F) -> F:
+    """Adds --binaries and --real, which arrive as `programs`: a ProgramFlags. Raises UserError for flags that
+    do not go together.
+    """
+
+    @click.option(
+        "--binaries",
+        type=click.Path(file_okay=False),
+        envvar="KUBESKEW_BINARIES",
+        metavar="DIR",
+        help="Folder of real programs by version, such as DIR/1.36/kube-scheduler (docs/how-to/real.md).",
+    )
+    @click.option(
+        "--real",
+        metavar="COMPONENTS",
+        help="Components that are real programs of --binaries: scheduler, controller-manager, or both with a "
+        "comma; none makes them emulated again. It stays with the cluster.",
+    )
+    @functools.wraps(command)
+    def wrapped(binaries: str | None, real: str | None, **rest: Any) -> Any:
+        source = click.get_current_context().get_parameter_source("binaries")
+        given = source is ParameterSource.COMMANDLINE
+        return command(programs=program_flags(binaries or "", real, named=given), **rest)
+
+    return cast("F", wrapped)
+
+
+def program_flags(binaries: str, real: str | None, *, named: bool) -> "ProgramFlags":
+    """`named` means that the folder was given on the command line, and not by the environment."""
+    from kubeskew.cluster.programs.selection import ProgramFlags, parse_real
+
+    if real is None:
+        if named:
+            raise UserError("--binaries: name the components that take its programs: --real scheduler")
+        return ProgramFlags()
+    folder = str(Path(binaries).expanduser().absolute()) if binaries else ""
+    return ProgramFlags(folder, parse_real(real))
 
 
 def parse_gates(text: str) -> dict[str, bool]:

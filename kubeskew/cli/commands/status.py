@@ -80,7 +80,8 @@ async def _shown(directory: StateDir, output: str) -> str:
         }
         return json.dumps(document, indent=2)
     switched = any(row["bugs"] for row in rows)
-    columns = ["COMPONENT", "VERSION", "STATE", "PID", "GATES", *(["BUGS"] if switched else [])]
+    real = ["PROGRAM"] if any(row["program"] for row in rows) else []
+    columns = ["COMPONENT", "VERSION", *real, "STATE", "PID", "GATES", *(["BUGS"] if switched else [])]
     shown = [{**row, "pid": row["pid"] or "-"} for row in rows]
     return "\n".join(table(columns, shown, (), terminal.width()))
 
@@ -116,7 +117,9 @@ def _row(
         "gates": ",".join(f"{gate}={str(on).lower()}" for gate, on in process.gates.items()),
         "bugs": bugs_flag(process.bugs),
         "log": str(directory.log(process.name).absolute()),
-        "metrics": process.url("/metrics"),
+        "metrics": process.metrics_url(),
+        "program": str(process.program or ""),
+        "programPath": process.program.path if process.program else None,
     }
 
 

@@ -153,7 +153,8 @@ def test_up_takes_its_flags(capsys, monkeypatch, tmp_path, arguments, nodes):
     """`up` begins with the cluster that its flags describe; without any, with three nodes alike."""
     asked = []
 
-    async def noted(_cluster, spec):
+    async def noted(_cluster, spec, force):
+        assert not force
         asked.append(spec)
 
     monkeypatch.setattr("kubeskew.cluster.cluster.Cluster.up", noted)

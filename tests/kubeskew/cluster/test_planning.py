@@ -122,7 +122,7 @@ def test_gates_are_merged_and_unset():
 def test_a_gate_that_cannot_be_taken_along_says_how_to_let_go_of_it():
     """A move that a gate forbids names the command that unsets it."""
     with pytest.raises(UserError, match=r"scheduler at 1\.33: .* `kubeskew gates GATE-`"):
-        check_portable({"scheduler": Target(Version(33), {"DRAExtendedResource": True})})
+        check_portable({"scheduler": Target(Version(33), {"DRAExtendedResource": True})}, {})
 
 
 @pytest.mark.parametrize(

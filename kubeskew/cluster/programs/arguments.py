@@ -1,0 +1,196 @@
+"""The command lines of real programs, and the file that tells a shim which to run.
+
+Upstream's flags are those that kubeadm gives its static pods, 1.36, where this cluster has something to give.
+Requests go to the shim's proxy, but for those about tokens and rights of whoever reads metrics: a fault in
+the way of the component is none in the way of these.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kubeskew.cluster import drivers
+from kubeskew.cluster.failures import UserError
+from kubeskew.cluster.programs.selection import settings_of
+from kubeskew.cluster.state import Process, RunningProgram, State, StateDir, write_secret
+from kubeskew.kubelet.node.config import NodeLayout
+
+SHIM = "shim"  # the command, and the kind of process that fork servers know
+_LEASES = {
+    "scheduler": "kube-system/kube-scheduler",
+    "controller-manager": "kube-system/kube-controller-manager",
+}
+_ELECTION = "--leader-elect"
+_CONFIG = "--config"
+
+
+def program_file(
+    directory: StateDir, state: State, process: Process, program: RunningProgram, kubeconfig: Path
+) -> dict[str, Any]:
+    """The shim's file. `kubeconfig` is the component's own, for the API servers themselves."""
+    certificate = directory.program_certificate(process.kind)
+    settings = settings_of(state, process.name)
+    proxied = directory.program_file(process.name).with_suffix(".kubeconfig")
+    around = Around(
+        *(directory, state, process, program, kubeconfig, proxied, certificate),
+        args=settings.get("args", ()),
+        env=settings.get("env", {}),
+    )
+    return {
+        "path": program.path,
+        "version": program.version,
+        "lease": _lease(process.kind, settings.get("args", ())),
+        "health": f"https://127.0.0.1:{program.port}" if program.port else "",
+        "kubeconfig": str(proxied),
+        "tlsCertFile": str(certificate),
+        "tlsPrivateKeyFile": str(certificate.with_suffix(".key")),
+        "clientCAFile": str(directory.ca),
+        "processes": _PROCESSES[process.kind](around),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """A program with what its arguments name."""
+
+    directory: StateDir
+    state: State
+    process: Process
+    program: RunningProgram
+    kubeconfig: Path
+    proxied: Path
+    certificate: Path
+    args: Sequence[str]
+    env: Mapping[str, str]
+
+    def common(self) -> list[str]:
+        """Flags of every component of the control plane; later ones count, so that the user's stand last."""
+        gates = ",".join(f"{gate}={str(on).lower()}" for gate, on in self.process.gates.items())
+        return [
+            f"--kubeconfig={self.proxied}",
+            f"--authentication-kubeconfig={self.kubeconfig}",
+            f"--authorization-kubeconfig={self.kubeconfig}",
+            "--bind-address=127.0.0.1",
+            f"--secure-port={self.program.port}",
+            f"--tls-cert-file={self.certificate}",
+            f"--tls-private-key-file={self.certificate.with_suffix('.key')}",
+            f"--client-ca-file={self.directory.ca}",
+            *((f"--feature-gates={gates}",) if gates else ()),
+            *((f"--v={self.state.verbosity}",) if self.state.verbosity else ()),
+        ]
+
+
+def _lease(kind: str, args: Sequence[str]) -> str:
+    """Empty for a program that elects no leader."""
+    lease = _LEASES.get(kind, "")
+    for argument in args:
+        flag, _, value = argument.partition("=")
+        namespace, _, name = lease.partition("/")
+        if flag == _ELECTION:
+            return lease if value in ("", "true") else ""
+        if flag == f"{_ELECTION}-resource-name":
+            lease = f"{namespace}/{value}"
+        elif flag == f"{_ELECTION}-resource-namespace":
+            lease = f"{value}/{name}"
+    return lease
+
+
+def _scheduler(around: Around) -> list[dict[str, Any]]:
+    args = [*around.common(), *map(_with_own_config(around), around.args)]
+    return [{"name": "", "args": args, "env": dict(around.env)}]
+
+
+def _with_own_config(around: Around) -> Callable[[str], str]:
+    """A scheduler that is given a configuration takes its kubeconfig from there alone: a copy names it."""
+
+    def argument_of(argument: str) -> str:
+        flag, equals, value = argument.partition("=")
+        if flag != _CONFIG:
+            return argument
+        if not equals:
+            raise UserError(f"{around.process.name}: args: write {_CONFIG}=FILE")
+        try:
+            config = yaml.safe_load(Path(value).expanduser().read_text())
+        except OSError as error:
+            raise UserError(f"{around.process.name}: cannot read {value}: {error.strerror}") from error
+        except yaml.YAMLError as error:
+            raise UserError(f"{around.process.name}: {value} is no YAML: {error}".split("\n")[0]) from error
+        if not isinstance(config, dict):
+            raise UserError(f"{around.process.name}: {value} is no configuration of a scheduler")
+        config["clientConnection"] = {
+            **(config.get("clientConnection") or {}),
+            "kubeconfig": str(around.proxied),
+        }
+        copy = around.proxied.with_suffix(".config.yaml")
+        write_secret(copy, yaml.safe_dump(config))
+        return f"{_CONFIG}={copy}"
+
+    return argument_of
+
+
+def _controller_manager(around: Around) -> list[dict[str, Any]]:
+    directory = around.directory
+    args = [
+        *around.common(),
+        "--use-service-account-credentials=true",
+        f"--root-ca-file={directory.ca}",
+        f"--cluster-signing-cert-file={directory.ca}",
+        f"--cluster-signing-key-file={directory.pki / 'ca.key'}",
+        f"--service-account-private-key-file={directory.account_key}",
+        *around.args,
+    ]
+    return [{"name": "", "args": args, "env": dict(around.env)}]
+
+
+def _driver(around: Around) -> list[dict[str, Any]]:
+    """One process for each node. The variables are those of kubernetes-sigs' example driver."""
+    state, name = around.state, drivers.name_of(around.process)
+    sockets = Path(state.runtime_dir) if state.runtime_dir else None
+    processes = []
+    for node, spec in state.nodes.items():
+        if name not in drivers.entries(spec):
+            continue
+        layout = NodeLayout.under(around.directory.kubelet_root(), node, sockets)
+        values = {
+            "node": node,
+            "driver": name,
+            "kubeconfig": str(around.proxied),
+            "registrarDir": str(layout.registry),
+            "pluginsDir": str(layout.plugins),
+            "devicePluginsDir": str(layout.device_plugins),
+            "cdiDir": str(layout.cdi),
+            "dataDir": str(layout.plugin(name)),
+        }
+        variables = {
+            "KUBECONFIG": values["kubeconfig"],
+            "NODE_NAME": node,
+            "DRIVER_NAME": name,
+            "CDI_ROOT": values["cdiDir"],
+            "KUBELET_REGISTRAR_DIRECTORY_PATH": values["registrarDir"],
+            "KUBELET_PLUGINS_DIRECTORY_PATH": values["pluginsDir"],
+        }
+        processes.append(
+            {
+                "name": node,
+                "args": [_filled(argument, values) for argument in around.args],
+                "env": {**variables, **{key: _filled(text, values) for key, text in around.env.items()}},
+            }
+        )
+    return processes
+
+
+def _filled(text: str, values: Mapping[str, str]) -> str:
+    """Other braces stay, as in JSON."""
+    for name, value in values.items():
+        text = text.replace(f"{{{name}}}", value)
+    return text
+
+
+_PROCESSES: Mapping[str, Callable[[Around], list[dict[str, Any]]]] = {
+    "scheduler": _scheduler,
+    "controller-manager": _controller_manager,
+    drivers.KIND: _driver,
+}

@@ -1,0 +1,209 @@
+"""Chooses the real program of a component: the one its `binary` names, or the one of its version in the
+folder of programs; else the component stays emulated.
+
+The folder has a folder for each version, with the programs under upstream's names: `1.36/kube-scheduler`,
+`1.36.3/kube-scheduler`, or the name of an imported release.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kubeskew.apimachinery.known_bugs import bugs_flag
+from kubeskew.apimachinery.known_names import DRIVER, PLUGIN, did_you_mean, kind_of, names_of
+from kubeskew.apimachinery.versions import Version
+from kubeskew.cluster.clusterfile import NOT_REAL, REAL
+from kubeskew.cluster.failures import UserError
+from kubeskew.cluster.programs.inspection import Inspect, Program
+from kubeskew.cluster.state import State
+
+NONE = "none"
+_PROGRAMS = {kind: f"kube-{kind}" for kind in REAL}
+# Flags that every program gets from kubeskew.
+_OWN_FLAGS = frozenset(
+    {"kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig", "secure-port", "bind-address",
+     "master", "tls-cert-file", "tls-private-key-file", "client-ca-file"}
+)  # fmt: skip
+_ARGUMENT = re.compile(r"^--?([\w-]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The real program of a component, or the reason that it stays emulated though a real one was asked for.
+
+    `note` is for people: what differs from what one might expect of the program.
+    """
+
+    program: Program | None = None
+    reason: str = ""
+    note: str = ""
+    args: Sequence[str] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+def parse_real(text: str) -> list[str]:
+    """Parses `scheduler,controller-manager`; `none` is an empty list. Raises UserError."""
+    kinds = [kind.strip() for kind in text.split(",") if kind.strip()]
+    if kinds == [NONE]:
+        return []
+    for kind in kinds:
+        if kind in NOT_REAL:
+            raise UserError(f"--real {kind}: {NOT_REAL[kind]}; {' and '.join(REAL)} can be real")
+        if kind not in REAL:
+            hint = did_you_mean(kind, [*REAL, NONE])
+            raise UserError(
+                f"--real: there is no component {kind}; {', '.join(REAL)} and {NONE} can be{hint}"
+            )
+    if not kinds:
+        raise UserError(f"--real: name components: {', '.join(REAL)}; or {NONE}")
+    return [kind for kind in REAL if kind in kinds]
+
+
+def check_folder(folder: str, real: Iterable[str]) -> None:
+    """Raises UserError unless there is a folder for the components that are to be real."""
+    if not [*real]:
+        return
+    if not folder:
+        raise UserError("--real needs a folder of programs: name it with --binaries DIR or KUBESKEW_BINARIES")
+    if not Path(folder).is_dir():
+        raise UserError(f"--binaries: there is no folder {folder}")
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramFlags:
+    """The folder of real programs and the components that take them, where a command names others than the
+    record has; they stay with the cluster.
+    """
+
+    binaries: str = ""
+    real: Sequence[str] | None = None
+
+    def apply(self, state: State) -> None:
+        """Raises UserError unless there is such a folder."""
+        state.binaries = self.binaries or state.binaries
+        if self.real is not None:
+            state.real = [*self.real]
+        check_folder(state.binaries, state.real)
+
+
+SAME = ProgramFlags()
+
+
+def check_settings(state: State) -> None:
+    """Raises UserError for arguments or variables of a component that is emulated in any case."""
+    for name, settings in state.programs.items():
+        kind = kind_of(name)
+        if "binary" not in settings_of(state, name) and kind not in state.real:
+            key = "args" if settings.get("args") else "env"
+            raise UserError(
+                f"components.{name}: {key}: only a real program takes them: name it by binary", key
+            )
+
+
+def choose(
+    state: State,
+    name: str,
+    version: Version,
+    bugs: Mapping[str, bool],
+    inspect: Inspect,
+    *,
+    moving: bool = False,
+    force: bool = False,
+) -> Choice:
+    """Raises UserError for a program that cannot be used; its gates are not looked at. `moving` components go
+    to another version, at which a `binary` of another minor is left out; otherwise, and in the folder, it is
+    refused unless `force` is given.
+    """
+    kind, settings = kind_of(name), settings_of(state, name)
+    args, env = settings.get("args", []), settings.get("env", {})
+    if kind in (DRIVER, PLUGIN):
+        binary = settings.get("binary", "")
+        return Choice(inspect(Path(binary), False), args=args, env=env) if binary else Choice()
+    if kind not in REAL or not (settings.get("binary") or kind in state.real):
+        return Choice()
+    if bugs:
+        return Choice(reason=f"a real program has the bugs that it has, and {bugs_flag(bugs)} is set")
+    found = _found(state, kind, settings.get("binary", ""), version, inspect, moving, force)
+    if found.program is not None:
+        _check_flags(name, found.program, args)
+    return Choice(found.program, found.reason, found.note, args, env)
+
+
+def settings_of(state: State, name: str) -> Mapping[str, Any]:
+    """Settings under a narrower name take precedence."""
+    settings: dict[str, Any] = {}
+    for each in names_of(name):
+        settings |= state.programs.get(each, {})
+    return settings
+
+
+def _found(
+    state: State, kind: str, binary: str, version: Version, inspect: Inspect, moving: bool, force: bool
+) -> Choice:
+    if binary:
+        program = inspect(Path(binary), True)
+        if _fits(program, version) or force:
+            return Choice(program, note=_note(program, version))
+        if not moving:
+            raise UserError(_mismatch(program, version, kind, "name a program of that minor"))
+    if kind not in state.real:
+        return Choice(reason=f"{binary} reports {program.version}")
+    place = Path(state.binaries)
+    for folder in _folders(place, version):
+        path = folder / _PROGRAMS[kind]
+        if not path.exists():
+            continue
+        program = inspect(path, True)
+        if not (_fits(program, version) or force):
+            raise UserError(_mismatch(program, version, kind, f"put it into the folder {place}/VERSION"))
+        if folder.name != str(version) and not _is_patch(program, version) and not force:
+            return Choice(reason=f"{path} reports {program.version}")
+        return Choice(program, note=_note(program, version))
+    return Choice(reason=f"there is no {place / str(version) / _PROGRAMS[kind]}")
+
+
+def _mismatch(program: Program, version: Version, kind: str, remedy: str) -> str:
+    reports = f"{program.path} reports {program.version}, and the {kind} is to be {version}"
+    return f"{reports}: {remedy}, or use --force"
+
+
+def _folders(place: Path, version: Version) -> list[Path]:
+    """`1.36.3` before `1.36`; for a version without a patch, its minor before the newest patch there is."""
+    minor = str(version.release)
+    if version.patch is not None:
+        return [place / str(version), place / minor]
+    patches = [path for path in place.glob(f"{minor}.*") if path.name.rpartition(".")[2].isdecimal()]
+    patches.sort(key=lambda path: int(path.name.rpartition(".")[2]), reverse=True)
+    return [place / minor, *patches]
+
+
+def _fits(program: Program, version: Version) -> bool:
+    """A build without a stamp fits any version; one of an imported tree may report its base's minor."""
+    return program.minor in (None, version.minor, version.base.minor)
+
+
+def _is_patch(program: Program, version: Version) -> bool:
+    return version.patch is None or program.minor is None or program.patch == version.patch
+
+
+def _note(program: Program, version: Version) -> str:
+    if program.minor is None:
+        return f"its build has no version ({program.version})"
+    if not _fits(program, version):
+        return f"it reports {program.version}, and runs as {version} because of --force"
+    return "" if _is_patch(program, version) else f"it reports {program.version}"
+
+
+def _check_flags(name: str, program: Program, args: Sequence[str]) -> None:
+    for argument in args:
+        found = _ARGUMENT.match(argument)
+        flag = found[1] if found else ""
+        if flag in _OWN_FLAGS:
+            raise UserError(f"{name}: args: --{flag} is set by kubeskew: leave it out")
+        if flag == "feature-gates":
+            raise UserError(f"{name}: args: set gates by featureGates, not by --feature-gates")
+        if found and len(flag) > 1 and flag not in program.flags:
+            hint = did_you_mean(flag, program.flags, "--")
+            raise UserError(f"{name}: {program.path} has no flag --{flag}{hint}")

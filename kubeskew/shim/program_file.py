@@ -1,0 +1,69 @@
+"""The program file: the programs that a shim runs, and what it has to know of them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+
+class ProgramFileError(ValueError):
+    """The file cannot be used; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramProcess:
+    """One process of the program; `name` is empty where there is only one."""
+
+    name: str
+    args: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    path: str
+    version: str
+    lease: str  # NAMESPACE/NAME; empty if it elects no leader
+    health: str  # the base of its health endpoints' URLs; empty if it has none
+    kubeconfig: Path  # which the shim writes for it
+    certificate: Path  # the proxy's, and the authority of its clients
+    key: Path
+    authority: Path
+    processes: tuple[ProgramProcess, ...]
+
+    def __str__(self) -> str:
+        """The program as the time line shows it."""
+        return f"{Path(self.path).name} {self.version}, {self.path}"
+
+
+def read_program(file: Path) -> Program:
+    """Raises ProgramFileError."""
+    try:
+        return _program(orjson.loads(file.read_bytes()))
+    except OSError as error:
+        raise ProgramFileError(f"cannot read {file}: {error.strerror}") from error
+    except orjson.JSONDecodeError as error:
+        raise ProgramFileError(f"{file} is not JSON: {error}") from error
+    except KeyError as error:
+        raise ProgramFileError(f"{file} has no {error.args[0]}") from error
+    except (AttributeError, TypeError) as error:
+        raise ProgramFileError(f"{file} is not what it should be: {error}") from error
+
+
+def _program(body: dict[str, Any]) -> Program:
+    return Program(
+        path=body["path"],
+        version=body["version"],
+        lease=body.get("lease") or "",
+        health=(body.get("health") or "").rstrip("/"),
+        kubeconfig=Path(body["kubeconfig"]),
+        certificate=Path(body["tlsCertFile"]),
+        key=Path(body["tlsPrivateKeyFile"]),
+        authority=Path(body["clientCAFile"]),
+        processes=tuple(
+            ProgramProcess(each.get("name") or "", tuple(each.get("args") or ()), each.get("env") or {})
+            for each in body["processes"]
+        ),
+    )

@@ -1,0 +1,124 @@
+"""The processes of a program: their start, their end, and that they end with the shim in any case."""
+
+import asyncio
+import ctypes
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping
+
+from kubeskew.apimachinery.process.machine import SystemMachine
+from kubeskew.shim.program_file import Program, ProgramProcess
+
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_AUTHORITIES = ("SSL_CERT_FILE", "SSL_CERT_DIR")  # which kubeskew empties for its own components
+
+log = logging.getLogger(__name__)
+
+
+def status_text(code: int) -> str:
+    """Words a process's end: `exit status 1`, `signal 9`."""
+    return f"signal {-code}" if code < 0 else f"exit status {code}"
+
+
+def environment_of(process: ProgramProcess, given: Mapping[str, str]) -> dict[str, str]:
+    """This process's own environment as its starter has it, with the program's variables."""
+    own = {name: value for name, value in given.items() if (name, value) not in _EMPTIED}
+    return {**own, **process.env}
+
+
+_EMPTIED = frozenset((name, os.devnull) for name in _AUTHORITIES)
+
+
+class Programs:
+    """The processes write to the log of this one, and are in its session and process group."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._processes: dict[str, asyncio.subprocess.Process] = {}
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """Pids by the names in the program file."""
+        return {name: process.pid for name, process in self._processes.items()}
+
+    @property
+    def running(self) -> bool:
+        """True while all processes run that there should be."""
+        return len(self._processes) == len(self._program.processes) and all(
+            process.returncode is None for process in self._processes.values()
+        )
+
+    async def start(self) -> None:
+        """Raises OSError."""
+        bind = _binding()
+        for each in self._program.processes:
+            process = await asyncio.create_subprocess_exec(
+                self._program.path,
+                *each.args,
+                stdin=asyncio.subprocess.DEVNULL,
+                env=environment_of(each, os.environ),
+                preexec_fn=bind,
+            )
+            self._processes[each.name] = process
+            log.info("started %s as process %d", self._program, process.pid)
+
+    async def ended(self) -> str:
+        """Waits for the first process that ends, and says how."""
+        waits = {asyncio.create_task(process.wait()): name for name, process in self._processes.items()}
+        try:
+            done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+        first = next(wait for wait in waits if wait in done)
+        name, text = waits[first], status_text(first.result())
+        return f"{name}: {text}" if name else text
+
+    async def stop(self) -> None:
+        """SIGTERM, and waits until all have ended."""
+        self._send(signal.SIGTERM)
+        for process in self._processes.values():
+            await process.wait()
+
+    def kill(self) -> None:
+        self._send(signal.SIGKILL)
+
+    def _send(self, number: signal.Signals) -> None:
+        for process in self._processes.values():
+            if process.returncode is None:
+                try:
+                    os.kill(process.pid, number)
+                except ProcessLookupError:
+                    continue
+
+
+def _binding() -> Callable[[], None] | None:
+    """A function that a child calls before it becomes the program: the kernel ends it with this process."""
+    if sys.platform != "linux":
+        return None
+    prctl, parent = ctypes.CDLL(None).prctl, os.getpid()
+
+    def bind() -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(128 + signal.SIGKILL)
+
+    return bind
+
+
+class ProgramMachine(SystemMachine):
+    """The machine of a shim: what ends this process at once ends the program first."""
+
+    def __init__(self, programs: Programs) -> None:
+        super().__init__()
+        self._programs = programs
+
+    def exit(self, code: int) -> None:
+        self._programs.kill()
+        super().exit(code)
+
+    def kill(self, fault: str) -> None:
+        self._programs.kill()
+        super().kill(fault)
