@@ -4,7 +4,7 @@ The record of a process names the program that runs in its slot; the time line s
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -15,8 +15,6 @@ from kubeskew.apimachinery.known_bugs import known_bugs
 from kubeskew.cluster.state import Process
 from kubeskew.conformance.errors import ImpossibleError
 
-# Slots that a folder of programs may fill, and the programs' names there, below their versions.
-PROGRAMS = {"scheduler": "kube-scheduler", "controller-manager": "kube-controller-manager"}
 _STARTED = re.compile(r"([^\s,]+) (v[^\s,]+), /")  # as the time line announces a program
 _SAMPLE = 1 << 16  # bytes of a program that its digest covers, at each end: builds are named there
 
@@ -37,7 +35,7 @@ class Programs:
         """SHA-256 of the slots and their programs, wherever the folder is."""
         digest = sha256(repr((self.real, self.both_ways)).encode())
         for slot in self.real:
-            for path in sorted(Path(self.binaries).glob(f"*/{PROGRAMS[slot]}")):
+            for path in sorted(Path(self.binaries).glob(f"*/kube-{slot}")):
                 status = path.stat()
                 digest.update(f"{path.parent.name}/{path.name}".encode())
                 digest.update(_sampled(str(path), status.st_size, status.st_mtime_ns))
@@ -55,10 +53,7 @@ def _sampled(path: str, size: int, _changed: int) -> bytes:
 
 def program_of(process: Process) -> str:
     """Name and version, such as `kube-scheduler v1.36.3`; empty for an emulated component."""
-    program: Mapping[str, str] | None = getattr(process, "program", None)
-    if not program:
-        return ""
-    return f"{Path(program['path']).name} {program['version']}"
+    return str(process.program or "")
 
 
 def announced(detail: str) -> str:

@@ -201,7 +201,7 @@ class CellResult:
             known = found.setdefault(run.component, [])
             if run.program not in known:
                 known.append(run.program)
-        return found
+        return {name: found[name] for name in sorted(found)}
 
     @property
     def steps_run(self) -> int:

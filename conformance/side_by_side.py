@@ -22,6 +22,7 @@ from kubeskew.conformance.outcomes import is_incomparable, verdict_text
 from kubeskew.conformance.results import CellResult, LaneDifference, SideBySide, StepResult, StepVerdict
 
 RESULT, OBJECT, EVENT, METRIC = "result", "object", "event", "metric"
+_ACCOUNTS = ("serviceaccounts", "kube-system")  # as which the controllers of a program speak to the server
 _TIMED = ("_seconds", "_seconds_sum", "_milliseconds", "_milliseconds_sum")  # values that no two runs share
 _Judged = tuple[StepResult, StepVerdict]
 
@@ -33,6 +34,7 @@ def side_by_side(real: CellResult, emulated: CellResult) -> SideBySide:
 def _differences(real: CellResult, emulated: CellResult) -> Iterator[LaneDifference]:
     if scrubbed(real.error) != scrubbed(emulated.error):
         yield LaneDifference("the cell", RESULT, "", real.error or "no error", emulated.error or "no error")
+        return
     ones, others = _by_name(real), _by_name(emulated)
     ends = {name: index for index, name in enumerate(_run(ones))}
     other_ends = {name: index for index, name in enumerate(_run(others))}
@@ -108,7 +110,7 @@ def _objects(step: str, real: tuple[Record, int], emulated: tuple[Record, int]) 
             continue
         for path in sorted({path for each, path in unseen if each == subject}):
             values = [", ".join(each.get(subject, {}).get(path, ())) or ABSENT for each in (one, other)]
-            if values[0] != values[1]:
+            if scrubbed(values[0]) != scrubbed(values[1]):
                 yield LaneDifference(step, OBJECT, f"{about} {path}", *values)
 
 
@@ -121,10 +123,15 @@ def _state(record: Record, index: int) -> dict[Subject, dict[str, list[str]]]:
     return found
 
 
-def _unseen(record: Record, index: int, other: Record) -> Iterator[tuple[Subject, str]]:
-    for subject, fact in sorted(record.states[index]):
-        if (subject, fact) not in other.seen:
-            yield subject, fact[0]
+def _unseen(record: Record, index: int, other: Record) -> list[tuple[Subject, str]]:
+    """Objects and paths with values that the other lane never had, but for what differs in every run."""
+    found = [
+        (subject, fact)
+        for subject, fact in sorted(record.states[index])
+        if subject[:2] != _ACCOUNTS and (subject, fact) not in other.seen
+    ]
+    alike = {(subject, path, scrubbed(value)) for subject, (path, value) in other.seen} if found else set()
+    return [(s, path) for s, (path, value) in found if (s, path, scrubbed(value)) not in alike]
 
 
 def _events(step: str, real: tuple[Record, int], emulated: tuple[Record, int]) -> Iterator[LaneDifference]:

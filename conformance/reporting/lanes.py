@@ -1,9 +1,12 @@
 """Summaries of a report whose cells ran with real programs, as `report.json` has them."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from kubeskew.conformance.results import FAILED, LaneDifference
+
+RESULT = "result"
 
 
 def is_unlike(cell: Mapping[str, Any]) -> bool:
@@ -13,14 +16,56 @@ def is_unlike(cell: Mapping[str, Any]) -> bool:
     return bool(emulated) or cell["result"] == FAILED
 
 
-def differing_lines(cell: Mapping[str, Any]) -> list[str]:
-    """The failure of the emulated lane comes first, then the differences of the lanes."""
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """A difference that several cells have, though maybe in different steps."""
+
+    kind: str
+    about: str
+    real: str
+    emulated: str
+
+    @classmethod
+    def of(cls, difference: Mapping[str, Any]) -> "Shared":
+        return cls(*(difference[name] for name in ("kind", "about", "real", "emulated")))
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.about}: real: {self.real}; emulated: {self.emulated}"
+
+
+def shared(cells: Sequence[Mapping[str, Any]]) -> dict[Shared, list[str]]:
+    """Differences of objects, events and metrics that several cells have, with these cells' names."""
+    found: dict[Shared, list[str]] = {}
+    for cell in cells:
+        lanes = cell["sideBySide"]
+        of_cell = lanes["differences"] if lanes else ()
+        for each in dict.fromkeys(Shared.of(each) for each in of_cell if each["kind"] != RESULT):
+            found.setdefault(each, []).append(cell["name"])
+    return {each: names for each, names in found.items() if len(names) > 1}
+
+
+def own_differences(cell: Mapping[str, Any], common: Mapping[Shared, Any]) -> list[Mapping[str, Any]]:
+    """Those of the cell alone, in the order of steps."""
+    lanes = cell["sideBySide"]
+    return [each for each in (lanes["differences"] if lanes else ()) if Shared.of(each) not in common]
+
+
+def is_alone(cell: Mapping[str, Any], common: Mapping[Shared, Any]) -> bool:
+    """True of a cell that failed in a lane, or has differences which no other cell has."""
+    lanes = cell["sideBySide"]
+    failed = FAILED in (cell["result"], lanes["emulated"]["result"] if lanes else "")
+    return failed or bool(own_differences(cell, common))
+
+
+def differing_lines(cell: Mapping[str, Any], common: Mapping[Shared, Any] | None = None) -> list[str]:
+    """The failure of the emulated lane comes first, then the differences of the lanes, without `common`
+    ones."""
     lanes = cell["sideBySide"]
     if lanes is None:
         return []
     emulated = lanes["emulated"]
     failed = [f"emulated: failed: {emulated['failure']}"] if emulated["result"] == FAILED else []
-    return [*failed, *(str(LaneDifference(**each)) for each in lanes["differences"])]
+    return [*failed, *(str(LaneDifference(**each)) for each in own_differences(cell, common or {}))]
 
 
 def unlike_lines(cells: Sequence[Mapping[str, Any]]) -> list[str]:

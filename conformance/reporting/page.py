@@ -53,6 +53,7 @@ def as_html(report: Mapping[str, Any]) -> str:
     environment.filters["programs"] = lanes.programs_of
     cells = report["cells"]
     both = [cell for cell in cells if cell["sideBySide"]]
+    common = lanes.shared(cells)
     return environment.get_template("report.html").render(
         report=report,
         virtual=is_simulated(report),
@@ -60,6 +61,9 @@ def as_html(report: Mapping[str, Any]) -> str:
         numbers={cell["name"]: number for number, cell in enumerate(cells)},
         causes=causes(cells),
         unlike=[cell for cell in both if lanes.is_unlike(cell)],
+        own={cell["name"]: lanes.own_differences(cell, common) for cell in both},
+        unshared=[cell["name"] for cell in both if lanes.is_alone(cell, common)],
+        shared=common,
         alike=[cell for cell in both if not lanes.is_unlike(cell)],
         programs=lanes.by_programs(cells),
         impossible=lanes.impossible_steps(cells),

@@ -17,6 +17,11 @@ _HEAD = ("ts", "caller", "msg", "v", "logger")
 _AHEAD = timedelta(days=1)  # a line cannot be so far ahead: it is of the year before
 
 
+def is_ours(line: str) -> bool:
+    """True of a line that one of our components or a shim wrote, other than a real program's."""
+    return _OURS.match(line) is not None
+
+
 def time_of(line: str, now: datetime) -> str:
     """A line's time, as `2026-11-30T00:07:12.123Z`; empty for a line without one.
 

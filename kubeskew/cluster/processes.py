@@ -6,6 +6,7 @@ start time), which distinguishes it from a later process with the same pid. Each
 
 import asyncio
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from kubeskew.cluster.log_lines import time_of
+from kubeskew.cluster.log_lines import is_ours, time_of
 
 # Components trust the cluster's own authority alone: spare them the machine's, which aiohttp reads (75 ms).
 _NO_AUTHORITIES = {"SSL_CERT_FILE": os.devnull, "SSL_CERT_DIR": os.devnull}
@@ -213,7 +214,7 @@ def tail(log: Path, lines: int = 8) -> str:
 
 def last_error(log: Path) -> str:
     """The last line in which a Go program said why it ended; without one, its last line at all."""
-    lines = [line for line in tail(log, 60).splitlines() if line.strip() and not TIMED_LINE.match(line)]
+    lines = [line for line in tail(log, 60).splitlines() if line.strip() and not is_ours(line)]
     errors = [line for line in lines if _ERROR_LINE.match(line)]
     return (errors or lines or ["it printed nothing"])[-1].strip()
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from kubeskew.apimachinery.faults.syntax import read
+from kubeskew.cluster.state import RunningProgram
 from kubeskew.conformance import programs
 from kubeskew.conformance.errors import ImpossibleError
 from kubeskew.conformance.programs import Programs
@@ -16,14 +17,14 @@ class Slot:
     """A process of a cluster's record, as far as this matters."""
 
     kind: str
-    program: dict[str, str] | None
+    program: RunningProgram | None
     bugs: dict[str, bool]
 
 
-SCHEDULER = {"path": "/builds/1.36/kube-scheduler", "version": "v1.36.3"}
+SCHEDULER = RunningProgram("/builds/1.36/kube-scheduler", "v1.36.3")
 
 
-def slot(kind: str = "scheduler", program: dict[str, str] | None = None, **bugs: bool) -> Any:
+def slot(kind: str = "scheduler", program: RunningProgram | None = None, **bugs: bool) -> Any:
     return Slot(kind, program, bugs)
 
 
@@ -58,7 +59,7 @@ def test_a_real_program_has_no_switches():
 @pytest.mark.parametrize(("kind", "refused"), [("scheduler", False), ("controller-manager", True)])
 def test_bugs_of_a_real_program_are_its_own(kind, refused):
     """A switched bug keeps a cell from a real program of its component, and from no other."""
-    processes = [slot(kind, {**SCHEDULER, "path": f"/b/kube-{kind}"}, **{"k8s-133313": True})]
+    processes = [slot(kind, SCHEDULER, **{"k8s-133313": True})]
     if not refused:
         programs.check_bugs(processes)
         return

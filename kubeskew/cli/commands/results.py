@@ -29,7 +29,10 @@ from kubeskew.conformance.reporting.lanes import (
     by_programs,
     differing_lines,
     impossible_steps,
+    is_alone,
     is_unlike,
+    own_differences,
+    shared,
     unlike_lines,
 )
 from kubeskew.conformance.reporting.page import is_simulated
@@ -286,29 +289,37 @@ def _print_results(report: Mapping[str, Any], directory: Path | None) -> None:
 
 
 def _print_lanes(report: Mapping[str, Any]) -> None:
-    """Cells that came out alike are one line together; of the others each difference has a line."""
-    unlike = [cell for cell in report["cells"] if cell["sideBySide"] is None or is_unlike(cell)]
+    """Cells that came out alike are one line together, and so is a difference that several cells have."""
+    cells = report["cells"]
+    unlike, common = [cell for cell in cells if is_unlike(cell)], shared(cells)
     rows = [
         {
             "cell": cell["name"],
             "real": OUTCOMES[cell["result"]],
             "emulated": OUTCOMES[lanes["emulated"]["result"]] if (lanes := cell["sideBySide"]) else "",
-            "differences": len(lanes["differences"]) if lanes else "",
+            "differences": len(own_differences(cell, common)),
+            "shared": len(lanes["differences"]) - len(own_differences(cell, common)) if lanes else 0,
         }
         for cell in unlike
     ]
-    if rows:
-        print_table(["CELL", "REAL", "EMULATED", "DIFFERENCES"], rows)
+    alone = {cell["name"] for cell in unlike if is_alone(cell, common)}
+    of_their_own = [row for row in rows if row["cell"] in alone]
+    if of_their_own:
+        print_table(["CELL", "REAL", "EMULATED", "DIFFERENCES", "SHARED"], of_their_own)
     for cell in unlike:
         failed = [f"real: failed: {cell['failure']}"] if not cell["passed"] else []
-        lines = [*failed, *differing_lines(cell)]
+        lines = [*failed, *differing_lines(cell, common)]
         more = [f"and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
         if lines:
             echo("\n  ".join([f"\n{cell['name']}", *lines[:_SHOWN], *more]))
-    for reason, steps, cells in impossible_steps(report["cells"]):
-        echo(f"\n{steps} steps of {cells} cells not run: {reason}")
-    alike = len(report["cells"]) - len(unlike)
-    echo(f"\n{alike} cell{'' if alike == 1 else 's'} came out alike, {len(unlike)} did not")
+    for difference, names in common.items():
+        echo(f"\nin {len(names)} cells: {difference}")
+    for reason, steps, count in impossible_steps(cells):
+        echo(f"\n{steps} steps of {count} cells not run: {reason}")
+    echo(
+        f"\n{len(cells) - len(unlike)} cells came out alike, {len(rows) - len(of_their_own)} with shared "
+        f"differences alone, {len(of_their_own)} with others"
+    )
 
 
 def _print_cells(report: Mapping[str, Any]) -> None:

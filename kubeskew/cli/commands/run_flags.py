@@ -15,14 +15,14 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from kubeskew.apimachinery.known_names import did_you_mean
 from kubeskew.apimachinery.process.component import bugs_option
 from kubeskew.cli import completion
 from kubeskew.cli.commands.options import report_output_option
 from kubeskew.cluster.failures import UserError
+from kubeskew.cluster.programs.selection import check_folder, parse_real
 from kubeskew.conformance.dealing.cells import files_of
 from kubeskew.conformance.dealing.workers import Pool
-from kubeskew.conformance.programs import PROGRAMS, Programs
+from kubeskew.conformance.programs import Programs
 from kubeskew.conformance.scenario import Cell
 
 F = Callable[..., Any]
@@ -130,14 +130,12 @@ class RunFlags:
 
     @property
     def programs(self) -> Programs | None:
-        """Raises UserError for a slot that takes no program of a folder."""
-        if not self.real or self.binaries is None:
+        """Raises UserError for a component that cannot be real."""
+        real = parse_real(self.real) if self.real else []
+        if not real or self.binaries is None:
             return None
-        slots = tuple(dict.fromkeys(name.strip() for name in self.real.split(",")))
-        if unknown := [name for name in slots if name not in PROGRAMS]:
-            known = f"{did_you_mean(unknown[0], PROGRAMS)}; there are {', '.join(PROGRAMS)}"
-            raise UserError(f"--real {unknown[0]}: no program of a folder can take this slot{known}")
-        return Programs(str(self.binaries.absolute()), slots, self.against_emulated)
+        folder = str(self.binaries.expanduser().absolute())
+        return Programs(folder, tuple(real), self.against_emulated)
 
     @property
     def of_programs(self) -> list[str]:
@@ -180,15 +178,14 @@ def check_programs(asked: RunFlags) -> None:
         if asked.binaries is not None and _is_given("binaries"):
             raise UserError("--binaries has real programs: name the components that take them by --real")
         return
-    if asked.binaries is None:
-        raise UserError(f"--real needs the folder of the programs: --binaries DIR, or {BINARIES}")
-    if not asked.binaries.is_dir():
-        raise UserError(f"--binaries {asked.binaries}: there is no such directory")
+    real = parse_real(asked.real)
+    check_folder(str(asked.binaries.expanduser()) if asked.binaries else "", real)
+    if asked.against_emulated and not real:
+        raise UserError("--against-emulated compares with real programs, and --real none has none")
     if asked.simulate:
         raise UserError("--real: simulations run emulated components alone; leave out --real or --simulate")
     if asked.dask:
         raise UserError("--real: the programs are on this machine; leave out --real or --dask")
-    _ = asked.programs
 
 
 def _is_given(parameter: str) -> bool:
