@@ -1,7 +1,7 @@
 """The wire format of protobuf, as far as it is read and written without a schema: envelopes and Status.
 
-`apiserver/decoding/protobuf/` reads whole objects, with the errors of the Unmarshal methods of Kubernetes; here
-a message that cannot be read has no fields from there on.
+`apiserver/decoding/protobuf/` reads whole objects, with the errors of the Unmarshal methods of Kubernetes;
+here a message that cannot be read has no fields from there on.
 
 Field numbers: k8s.io/apimachinery/pkg/apis/meta/v1/generated.proto and runtime/generated.proto, 1.36.
 """

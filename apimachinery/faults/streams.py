@@ -14,7 +14,7 @@ from kubeskew.apimachinery.objects import Object
 
 
 class StreamForm(Protocol):
-    """What the pieces of a stream are."""
+    """The formats of streams of watch events."""
 
     def split(self, piece: bytes) -> Sequence[bytes]:
         """Takes a piece of the stream apart into events."""

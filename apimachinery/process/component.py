@@ -18,7 +18,7 @@ from click.shell_completion import CompletionItem
 
 from kubeskew.apimachinery.environment import COMPONENTS_PATH, RETRY_SECONDS, Environment, announcement
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.gates import FeatureGates, parse_overrides
 from kubeskew.apimachinery.known_bugs import check_bugs, parse_bugs
 from kubeskew.apimachinery.process.health_checks import Health
 from kubeskew.apimachinery.process.machine import Machine, SystemMachine, machine_given
@@ -180,8 +180,9 @@ leader_election_option = click.option(
 )
 
 
-def common_options(command: Callable[..., R]) -> Callable[..., R]:
-    """Adds the common flags to a click command, which then gets one `options: ComponentOptions`.
+def common_options(command: Callable[..., R], *, any_gates: bool = False) -> Callable[..., R]:
+    """Adds the common flags to a click command, which then gets one `options: ComponentOptions`. With
+    `any_gates`, gates are not checked, because the component may have others than its release.
 
     `leader_election_option` goes below it, at the components that have replicas.
     """
@@ -226,7 +227,7 @@ def common_options(command: Callable[..., R]) -> Callable[..., R]:
         options = ComponentOptions(
             kubeconfig=kubeconfig,
             emulated_version=emulated_version,
-            feature_gates=parse_gates(emulated_version, gates, bugs),
+            feature_gates=parse_gates(emulated_version, gates, bugs, known=not any_gates),
             bind_address=bind_address,
             secure_port=secure_port,
             leader_elect=leader_elect,
@@ -239,9 +240,13 @@ def common_options(command: Callable[..., R]) -> Callable[..., R]:
     return wrapped
 
 
-def parse_gates(version: Version, text: str, bugs: Mapping[str, bool]) -> FeatureGates:
-    """Raises a usage error (exit 2) where upstream refuses the flag."""
+def parse_gates(version: Version, text: str, bugs: Mapping[str, bool], *, known: bool = True) -> FeatureGates:
+    """Raises a usage error (exit 2) where upstream refuses the flag; unless gates have to be `known`, only
+    where it cannot be read.
+    """
     try:
+        if not known:
+            return FeatureGates(version, parse_overrides(text), bugs)
         return FeatureGates.parse(version, text, bugs)
     except ValueError as error:
         raise click.UsageError(f"--feature-gates: {error}") from error

@@ -211,7 +211,7 @@ def disagreements(state: State, spec: ClusterSpec, given: Collection[str]) -> li
 
 
 def _of_cluster(state: State, spec: ClusterSpec) -> Iterator[tuple[str, bool, str]]:
-    """What `given` has, whether it differs, and the text about it."""
+    """Yields names that `given` may have, each with True if the clusters differ in it, and a text."""
     servers = state.of_kind("apiserver")
     nodes = {node.name: node.as_json() for node in spec.nodes}
     yield "nodes", state.nodes != nodes, "its nodes are not those of the file"

@@ -380,7 +380,7 @@ class Cluster:
     async def _replace(
         self, state: State, process: Process, target: Target, choice: Choice, probes: Probes
     ) -> None:
-        program = f" ({choice.program.path.name} {choice.program.version})" if choice.program else ""
+        program = f" ({choice.program})" if choice.program else ""
         self.progress(f"{process.name}: {describe(process, target)}{program}")
         await self._stop(state, process)
         self._ports.keep(process.port)

@@ -19,7 +19,7 @@ from kubeskew.shim.programs import ProgramMachine, Programs
     required=True,
     help="The program and its processes, in JSON.",
 )
-@common_options
+@partial(common_options, any_gates=True)
 def shim(options: ComponentOptions, component: str, program_file: Path) -> None:
     """Run a real program as a component, in the foreground.
 

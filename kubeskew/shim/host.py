@@ -2,15 +2,21 @@
 
 import asyncio
 import json
+import logging
+import math
 import os
 import ssl
 from base64 import b64encode
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 
 from kubeskew.apimachinery.client.kubeconfig import Kubeconfig, load_kubeconfig
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
+from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.process.component import ComponentContext
 from kubeskew.apimachinery.process.runtime import STOP_SECONDS
 from kubeskew.apimachinery.security.tls import serving_context
@@ -21,6 +27,11 @@ from kubeskew.shim.proxy import Proxy
 from kubeskew.shim.readiness import Readiness
 from kubeskew.shim.traffic import Traffic
 
+_SERVER_POLL_SECONDS = 0.05
+_FIRST_DELAY_SECONDS, _MOST_DELAY_SECONDS = 10.0, 300.0
+_FORGIVEN_SECONDS = 600.0
+T = TypeVar("T")
+log = logging.getLogger(__name__)
 ENDED = "ended"  # on the time line: the program has ended by itself
 
 
@@ -41,12 +52,13 @@ async def main(program: Program, programs: Programs, ctx: ComponentContext) -> N
     try:
         await proxy.start(_context(program))
         write_private(program.kubeconfig, kubeconfig_for(config, proxy.url, program.authority.read_bytes()))
-        await _start(program, programs)
-        looking = asyncio.create_task(readiness.watch())
-        try:
-            await _run(program, programs, ctx)
-        finally:
-            looking.cancel()
+        if await _server_is_ready(ctx):
+            await _start(program, programs)
+            looking = asyncio.create_task(readiness.watch())
+            try:
+                await _run(program, programs, readiness, ctx)
+            finally:
+                looking.cancel()
         await leadership.give_back(ctx.client, ctx.environment.clock)
     finally:
         programs.kill()
@@ -62,6 +74,20 @@ def _context(program: Program) -> ssl.SSLContext:
     return serving_context(str(program.certificate), str(program.key), str(program.authority))
 
 
+async def _server_is_ready(ctx: ComponentContext) -> bool:
+    """Waits for an API server that is ready: a program that starts before may find no roles yet and end.
+    False if this process is to stop meanwhile.
+    """
+    while not ctx.stop.is_set():
+        try:
+            await ctx.client.request("GET", "/readyz", accept="*/*")
+        except (StatusError, *CONNECTION_ERRORS):
+            await ctx.environment.clock.sleep(_SERVER_POLL_SECONDS)
+        else:
+            return True
+    return False
+
+
 async def _start(program: Program, programs: Programs) -> None:
     try:
         await programs.start()
@@ -69,24 +95,65 @@ async def _start(program: Program, programs: Programs) -> None:
         raise ProgramEndedError(f"cannot run {program.path}: {error.strerror or error}") from error
 
 
-async def _run(program: Program, programs: Programs, ctx: ComponentContext) -> None:
-    """Waits for the end: that of a program by itself, or that of all of them, which was asked for."""
-    ending = asyncio.create_task(programs.ended())
+async def _run(program: Program, programs: Programs, readiness: Readiness, ctx: ComponentContext) -> None:
+    """Waits until this process is to stop. A process of the program that ends by itself is started again, as
+    a kubelet does with a static pod; one that has never been ready is not.
+    """
+    delays = RestartDelays(ctx.environment.clock.monotonic)
+    while True:
+        ended = await _before_stop(programs.ended(), ctx)
+        if ended is None:
+            return await programs.stop()
+        name, text = ended
+        how = f"{name}: {text}" if name else text
+        log.error("%s ended by itself: %s", program.path, how)
+        await ctx.announce(ctx.name, ENDED, detail=how)
+        if not readiness.was_ready:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(STOP_SECONDS):
+                    await programs.stop()
+            raise ProgramEndedError(f"{program.path} ended by itself: {how}")
+        if await _before_stop(_after(delays.next(name), ctx), ctx) is None:
+            return await programs.stop()
+        readiness.begin_again()
+        await programs.start_again(name)
+        await ctx.announce(ctx.name, "started", detail=str(program))
+
+
+async def _after(seconds: float, ctx: ComponentContext) -> bool:
+    await ctx.environment.clock.sleep(seconds)
+    return True
+
+
+async def _before_stop(work: Coroutine[Any, Any, T], ctx: ComponentContext) -> T | None:
+    """The result of `work`; None if this process is to stop before."""
+    working = asyncio.create_task(work)
     stopping = asyncio.create_task(ctx.stop.wait())
     try:
-        await asyncio.wait({ending, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        by_itself = ending.result() if ending.done() and not ctx.stop.is_set() else None
+        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        return working.result() if working.done() and not ctx.stop.is_set() else None
     finally:
-        ending.cancel()
+        working.cancel()
         stopping.cancel()
-    if by_itself is None:
-        await programs.stop()
-    else:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(STOP_SECONDS):
-                await programs.stop()
-        await ctx.announce(ctx.name, ENDED, detail=by_itself)
-        raise ProgramEndedError(f"{program.path} ended by itself: {by_itself}")
+
+
+class RestartDelays:
+    """A kubelet's delays before it starts a container again: none, 10 s, 20 s, up to 5 minutes; none again
+    after 10 minutes without an end (pkg/kubelet/kubelet.go, 1.36).
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._last: dict[str, tuple[float, float]] = {}  # the time of the last end, and the delay after it
+
+    def next(self, name: str) -> float:
+        now, (last, delay) = self._now(), self._last.get(name, (-math.inf, 0.0))
+        if now - last > _FORGIVEN_SECONDS:
+            chosen = 0.0
+        else:
+            chosen = min(2 * delay or _FIRST_DELAY_SECONDS, _MOST_DELAY_SECONDS)
+        self._last[name] = now, chosen
+        return chosen
 
 
 def kubeconfig_for(config: Kubeconfig, server: str, authority: bytes) -> str:

@@ -52,20 +52,26 @@ class Programs:
 
     async def start(self) -> None:
         """Raises OSError."""
-        bind = _binding()
         for each in self._program.processes:
-            process = await asyncio.create_subprocess_exec(
-                self._program.path,
-                *each.args,
-                stdin=asyncio.subprocess.DEVNULL,
-                env=environment_of(each, os.environ),
-                preexec_fn=bind,
-            )
-            self._processes[each.name] = process
-            log.info("started %s as process %d", self._program, process.pid)
+            await self._start(each)
 
-    async def ended(self) -> str:
-        """Waits for the first process that ends, and says how."""
+    async def start_again(self, name: str) -> None:
+        """Raises OSError."""
+        await self._start(next(each for each in self._program.processes if each.name == name))
+
+    async def _start(self, wanted: ProgramProcess) -> None:
+        process = await asyncio.create_subprocess_exec(
+            self._program.path,
+            *wanted.args,
+            stdin=asyncio.subprocess.DEVNULL,
+            env=environment_of(wanted, os.environ),
+            preexec_fn=_binding(),
+        )
+        self._processes[wanted.name] = process
+        log.info("started %s as process %d", self._program, process.pid)
+
+    async def ended(self) -> tuple[str, str]:
+        """Waits for the first process that ends: its name, and how it ended."""
         waits = {asyncio.create_task(process.wait()): name for name, process in self._processes.items()}
         try:
             done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -73,8 +79,7 @@ class Programs:
             for wait in waits:
                 wait.cancel()
         first = next(wait for wait in waits if wait in done)
-        name, text = waits[first], status_text(first.result())
-        return f"{name}: {text}" if name else text
+        return waits[first], status_text(first.result())
 
     async def stop(self) -> None:
         """SIGTERM, and waits until all have ended."""

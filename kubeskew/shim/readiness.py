@@ -45,6 +45,14 @@ class Readiness:
         self._path = 0
         self._health: bool | str = "not asked yet" if health_url else True
         self._until: float | None = None  # the end of the time that informers may take
+        self.was_ready = False
+
+    def begin_again(self) -> None:
+        """The program is started again: nothing is known of it."""
+        self._health = "not asked yet" if self._transport is not None else True
+        self._until = None
+        self._traffic.settled = False
+        self._leadership.leading = False
 
     def add_checks(self, health: Health) -> None:
         health.add_check("program", lambda: self._programs.running or "not running")
@@ -72,6 +80,7 @@ class Readiness:
         if not self._traffic.settle() and now >= self._until:
             log.warning("lists and watches have not settled in %.0f s", SETTLE_SECONDS)
             self._traffic.settled = True
+        self.was_ready = self.was_ready or self._traffic.settled
         return self._traffic.settled
 
     async def _ask(self) -> None:

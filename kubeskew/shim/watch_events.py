@@ -50,7 +50,7 @@ class WatchStream(Protocol):
         ...
 
     def left(self) -> bytes:
-        """What there is of an event that did not end."""
+        """The part of an event that came before the stream ended."""
         ...
 
 

@@ -154,6 +154,8 @@ def _driver(around: Around) -> list[dict[str, Any]]:
         if name not in drivers.entries(spec):
             continue
         layout = NodeLayout.under(around.directory.kubelet_root(), node, sockets)
+        layout.make()
+        (layout.plugins / name).mkdir(mode=0o700, exist_ok=True)  # in a pod a hostPath, DirectoryOrCreate
         values = {
             "node": node,
             "driver": name,
@@ -162,7 +164,7 @@ def _driver(around: Around) -> list[dict[str, Any]]:
             "pluginsDir": str(layout.plugins),
             "devicePluginsDir": str(layout.device_plugins),
             "cdiDir": str(layout.cdi),
-            "dataDir": str(layout.plugin(name)),
+            "dataDir": str(layout.plugins / name),
         }
         variables = {
             "KUBECONFIG": values["kubeconfig"],

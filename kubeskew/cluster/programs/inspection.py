@@ -34,6 +34,9 @@ class Program:
     flags: frozenset[str] = frozenset()
     gates: Mapping[str, str] = field(default_factory=dict)
 
+    def __str__(self) -> str:
+        return " ".join(filter(None, (self.path.name, self.version)))
+
     @property
     def minor(self) -> int | None:
         """None for a build without a stamp (v0.0.0)."""

@@ -1,4 +1,4 @@
-"""Which real program a component runs: by its own `binary`, by the folder and its version, or none."""
+"""The real program of a component: by its own `binary`, by the folder and its version, or none."""
 
 import json
 import stat
