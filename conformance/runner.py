@@ -432,7 +432,8 @@ async def _run_steps(
     ctx.is_chainsaw = cell.scenario.is_chainsaw
     try:
         await _create_namespace(ctx)
-        after, behind = "", ""
+        after = ""
+        behind: dict[str, str] = {}  # by branch, the first step that a real program could not do
         for number, step in enumerate(cell.steps(), 1):
             own = _context_of(ctx, step)
             lacking = Missing(after) if after else missing(own, step, ctx.done)
@@ -443,9 +444,11 @@ async def _run_steps(
             else:
                 on_moment(Moment(step.name, number))
                 outcome = await perform_step(own, step, run)
-            outcome.behind = behind
-            if outcome.impossible and not behind:
-                behind = f"it is behind the step {step.name!r}, which was not run: {outcome.impossible}"
+            before = [name for name in behind if step.compares or name in ("", step.branch)]
+            outcome.behind = behind[before[0]] if before else ""
+            if outcome.impossible and not before:
+                why = f"it is behind the step {step.name!r}, which was not run: {outcome.impossible}"
+                behind[step.branch] = why
             ctx.done.append((step, outcome))
             result.steps.append(outcome)
             if outcome.stops and result.verdict(outcome).red:
