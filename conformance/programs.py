@@ -15,7 +15,7 @@ from kubeskew.apimachinery.known_bugs import known_bugs
 from kubeskew.cluster.state import Process
 from kubeskew.conformance.errors import ImpossibleError
 
-_STARTED = re.compile(r"([^\s,]+) (v[^\s,]+), /")  # as the time line announces a program
+_STARTED = re.compile(r"(\S+ \S*), /")  # as a shim announces a program: name, version, path
 _SAMPLE = 1 << 16  # bytes of a program that its digest covers, at each end: builds are named there
 
 
@@ -59,7 +59,7 @@ def program_of(process: Process) -> str:
 def announced(detail: str) -> str:
     """Reads name and version of a real program in the announcement of a start; empty for an emulated one."""
     found = _STARTED.match(detail)
-    return f"{found[1]} {found[2]}" if found else ""
+    return found[1].strip() if found else ""
 
 
 def check_emulated(processes: Iterable[Process], what: str) -> None:

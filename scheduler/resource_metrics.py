@@ -55,6 +55,13 @@ def _is_over(pod: Object) -> bool:
     return bool(pod["spec"].get("nodeName")) and is_terminal(pod)
 
 
+def _unit(resource: str) -> str:
+    """The unit of a resource; an extended one has none (pkg/scheduler/metrics/resources, 1.36)."""
+    if resource.startswith("attachable-volumes-"):
+        return "integer"
+    return "bytes" if resource.startswith("hugepages-") else _UNITS.get(resource, "")
+
+
 def _add(family: "GaugeMetricFamily", pod: Object, amounts: Mapping[str, int]) -> None:
     spec, metadata = pod["spec"], pod["metadata"]
     priority = spec.get("priority")
@@ -68,6 +75,6 @@ def _add(family: "GaugeMetricFamily", pod: Object, amounts: Mapping[str, int]) -
             spec.get("schedulerName") or "",
             "" if priority is None else str(priority),
             name,
-            _UNITS.get(name) or ("bytes" if name.startswith("hugepages-") else "integer"),
+            _unit(name),
         )
         family.add_metric(labels, number / 1000 if name == "cpu" else number)

@@ -165,6 +165,7 @@ class Connection(asyncio.Protocol):
         self.headers, self.status, self.finished = Headers(), 0, False
         if self._transport is None or self._transport.is_closing():
             raise aiohttp.ServerDisconnectedError
+        self._resume()  # the answer before may have ended while the socket was paused
         self._transport.write(message)
         while not self._head_seen:
             await self._more()

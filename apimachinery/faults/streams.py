@@ -14,7 +14,7 @@ from kubeskew.apimachinery.objects import Object
 
 
 class StreamForm(Protocol):
-    """The formats of streams of watch events."""
+    """Takes the pieces of a stream apart."""
 
     def split(self, piece: bytes) -> Sequence[bytes]:
         """Takes a piece of the stream apart into events."""

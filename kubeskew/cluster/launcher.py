@@ -217,7 +217,9 @@ def _shim(directory: StateDir, state: State, process: Process) -> list[str]:
 
 
 def shim_file(directory: StateDir, state: State, process: Process) -> dict[str, Any]:
-    """The content of the file that says what a shim is to run. Raises UserError for a configuration that cannot be read."""
+    """The content of the file that says what a shim is to run. Raises UserError for a configuration that
+    cannot be read.
+    """
     if process.program is None:
         raise ValueError(f"{process.name} is emulated")
     return program_file(directory, state, process, process.program, _kubeconfig_of(directory, process))

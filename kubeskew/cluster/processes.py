@@ -25,6 +25,7 @@ POLL_SECONDS = 0.02
 Identity = tuple[int, str]  # pid and birth
 
 # Of klog, of cobra, and of the Go runtime.
+_OURS = "kubeskew: "
 _ERROR_LINE = re.compile(r"[EF]\d{4} |(?i:error|panic|fatal)\b")
 
 
@@ -213,10 +214,14 @@ def tail(log: Path, lines: int = 8) -> str:
 
 
 def last_error(log: Path) -> str:
-    """The last line in which a Go program said why it ended; without one, its last line at all."""
-    lines = [line for line in tail(log, 60).splitlines() if line.strip() and not is_ours(line)]
-    errors = [line for line in lines if _ERROR_LINE.match(line)]
-    return (errors or lines or ["it printed nothing"])[-1].strip()
+    """The last line in which a real program said why it ended; without one, its last line at all, or its exit
+    status, which its shim logs.
+    """
+    lines = [line.strip() for line in tail(log, 60).splitlines() if line.strip()]
+    own = [line for line in lines if not is_ours(line) and not line.startswith(_OURS)]
+    errors = [line for line in own if _ERROR_LINE.match(line)]
+    last = (errors or own or lines or ["it printed nothing"])[-1]
+    return last.rpartition(_OURS)[2].rpartition(": ")[2] if last.startswith(_OURS) else last
 
 
 def log_lines_behind(path: Path, offset: int) -> tuple[str, int]:

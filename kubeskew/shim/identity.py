@@ -44,7 +44,7 @@ def _same_subject(shown: bytes, own: bytes) -> bool:
 @lru_cache(maxsize=_KEPT)
 def user_of(authorization: str) -> str:
     """The user whom a bearer token names, not checked; empty if it names none."""
-    if authorization[: len(_BEARER)].lower() != _BEARER:
+    if not authorization.lower().startswith(_BEARER):
         return ""
     try:
         claims: dict[str, Any] = read(authorization[len(_BEARER) :].strip()).claims

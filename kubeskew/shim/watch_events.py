@@ -50,7 +50,7 @@ class WatchStream(Protocol):
         ...
 
     def left(self) -> bytes:
-        """The part of an event that came before the stream ended."""
+        """Gives the part of an event that did not end."""
         ...
 
 

@@ -34,6 +34,7 @@ def slot(kind: str = "scheduler", program: RunningProgram | None = None, **bugs:
         ("kube-scheduler v1.36.3, /builds/1.36/kube-scheduler", "kube-scheduler v1.36.3"),
         ("kube-scheduler v0.0.0-master+$Format$, /b/p", "kube-scheduler v0.0.0-master+$Format$"),
         ("", ""),
+        ("dra-example-kubeletplugin , /b/dra-example-kubeletplugin", "dra-example-kubeletplugin"),
         ("exit status 1", ""),
     ],
 )

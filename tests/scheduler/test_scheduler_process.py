@@ -104,7 +104,7 @@ async def test_resource_metrics():
     assert series == [
         f"kube_pod_resource_limit{{{labels.format('memory', 'bytes')}}} 1024",
         f"kube_pod_resource_request{{{labels.format('cpu', 'cores')}}} 0.5",
-        f"kube_pod_resource_request{{{labels.format('example.com/x', 'integer')}}} 2",
+        f"kube_pod_resource_request{{{labels.format('example.com/x', '')}}} 2",
     ]
     ctx.stop.set()
     await running

@@ -121,6 +121,16 @@ async def test_a_stream_that_is_not_read_holds_the_server_back():
         assert lines == [999_999] * 8
 
 
+async def test_a_large_answer_does_not_hold_back_the_next():
+    """Its end may come while nothing is taken from the socket; the next answer on the connection comes all
+    the same."""
+    large = OK + b"Content-Length: 4000000\r\n\r\n" + b"x" * 4_000_000
+    async with _Server(large, large) as server:
+        sizes = [len((await server.ask())[1]) for _ in range(2)]
+
+        assert (sizes, server.connections) == ([4_000_000] * 2, 1)
+
+
 async def test_only_so_many_requests_at_a_time():
     """The others wait for a connection instead of opening their own."""
     async with _Server(*[OK + b"Content-Length: 2\r\n\r\nhi"] * 6) as server:

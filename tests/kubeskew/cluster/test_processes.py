@@ -4,7 +4,9 @@ import os
 import subprocess
 import sys
 
-from kubeskew.cluster.processes import ExecutedProcesses, birth
+import pytest
+
+from kubeskew.cluster.processes import ExecutedProcesses, birth, last_error
 
 
 def sleeper(code: str = "import time; time.sleep(60)") -> int:
@@ -38,3 +40,30 @@ async def test_stopping_what_has_ended_is_no_error():
 def test_pid_zero_is_nobody():
     """A process that was never started is not alive."""
     assert not ExecutedProcesses().alive(0, "")
+
+
+@pytest.mark.parametrize(
+    ("lines", "text"),
+    [
+        (
+            [
+                'I1130 00:00:00.000000       1 a.go:1] "Starting"',
+                'E1130 00:00:00.000000       1 run.go:72] "command failed" err="no config"',
+                "2026-11-30T00:00:00.000Z E kubeskew.shim.host: it ended",
+                "kubeskew: /bin/x ended by itself: exit status 1",
+            ],
+            'E1130 00:00:00.000000       1 run.go:72] "command failed" err="no config"',
+        ),
+        (["Error: unknown flag: --x", "Usage:", "  x"], "Error: unknown flag: --x"),
+        (["panic: boom", "goroutine 1 [running]:", "main.main()"], "panic: boom"),
+        (["something else"], "something else"),
+        (["kubeskew: /bin/x ended by itself: exit status 0"], "exit status 0"),
+        ([], "it printed nothing"),
+    ],
+)
+def test_the_reason_of_a_programs_end_is_found_in_its_log(tmp_path, lines, text):
+    """An error line stands before any other line of the program, and these before what kubeskew logs."""
+    log = tmp_path / "scheduler.log"
+    log.write_text("".join(f"{line}\n" for line in lines))
+
+    assert last_error(log) == text
