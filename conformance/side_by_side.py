@@ -125,12 +125,12 @@ def _state(record: Record, index: int) -> dict[Subject, dict[str, list[str]]]:
 
 def _unseen(record: Record, index: int, other: Record) -> list[tuple[Subject, str]]:
     """Objects and paths with values that the other lane never had, but for what differs in every run."""
-    found = [
-        (subject, fact)
-        for subject, fact in sorted(record.states[index])
-        if subject[:2] != _ACCOUNTS and (subject, fact) not in other.seen
-    ]
-    alike = {(subject, path, scrubbed(value)) for subject, (path, value) in other.seen} if found else set()
+    unseen = sorted(record.states[index] - other.seen.keys())
+    found = [(subject, fact) for subject, fact in unseen if subject[:2] != _ACCOUNTS]
+    if not found:
+        return []
+    places = {(subject, path) for subject, (path, _) in found}
+    alike = {(s, path, scrubbed(value)) for s, (path, value) in other.seen if (s, path) in places}
     return [(s, path) for s, (path, value) in found if (s, path, scrubbed(value)) not in alike]
 
 
