@@ -42,13 +42,13 @@ def payloads(message: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _number(message: bytes, at: int) -> tuple[int, int]:
-    """The second one is the position after it; a number that is cut short takes all that is left."""
+    """The second one is the position after it; a number that is cut short is larger than what is left."""
     value = 0
     for shift, byte in enumerate(message[at : at + _LONGEST]):
         value |= (byte & _SEVEN_BITS) << 7 * shift
         if byte <= _SEVEN_BITS:
             return value, at + shift + 1
-    return 0, len(message)
+    return len(message) + 1, len(message)
 
 
 def payload(message: bytes, number: int) -> bytes:

@@ -61,7 +61,7 @@ async def main(program: Program, programs: Programs, ctx: ComponentContext) -> N
                 looking.cancel()
         await leadership.give_back(ctx.client, ctx.environment.clock)
     finally:
-        programs.kill()
+        await programs.end()
         await proxy.close()
         await readiness.close()
 

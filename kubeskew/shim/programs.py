@@ -84,6 +84,14 @@ class Programs:
     async def stop(self) -> None:
         """SIGTERM, and waits until all have ended."""
         self._send(signal.SIGTERM)
+        await self._gone()
+
+    async def end(self) -> None:
+        """SIGKILL, which leaves nothing to wait for but the kernel."""
+        self.kill()
+        await self._gone()
+
+    async def _gone(self) -> None:
         for process in self._processes.values():
             await process.wait()
 

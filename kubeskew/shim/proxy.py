@@ -274,7 +274,7 @@ class ProgramConnection(asyncio.Protocol):
     async def _answer(self, asked: Asked) -> None:
         proxy = self._proxy
         call = proxy.call(asked)
-        counted = call if call is not None and not proxy.traffic.settled else None
+        counted = call if proxy.traffic.counts(call, asked.target) else None
         if counted is not None:
             proxy.traffic.begun(counted, asked.target)
         try:

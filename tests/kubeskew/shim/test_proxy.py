@@ -9,6 +9,8 @@ import orjson
 import pytest
 from aiohttp import web
 from faulty_clients import Notes
+from protobuf_frames import frame
+from until import until
 from upstream_server import Upstream
 
 from kubeskew.apimachinery.client.kubeconfig import Kubeconfig
@@ -18,7 +20,7 @@ from kubeskew.apimachinery.faults.decisions import Progress
 from kubeskew.apimachinery.faults.fault import call_of
 from kubeskew.apimachinery.faults.injector import Injector
 from kubeskew.apimachinery.faults.syntax import read
-from kubeskew.apimachinery.protobuf_wire import MAGIC, encode_bytes, encode_text
+from kubeskew.apimachinery.protobuf_wire import MAGIC, encode_bytes, encode_text, payload
 from kubeskew.shim.leadership import Leadership
 from kubeskew.shim.proxy import Proxy
 from kubeskew.shim.traffic import Traffic
@@ -349,12 +351,26 @@ async def test_requests_and_answers_get_lost(setup, upstream, lost, made):
     assert len(upstream.seen) == made
 
 
+class HeldClock(SystemClock):
+    """Whoever sleeps wakes up when the test wants it."""
+
+    def __init__(self):
+        self.slept = []
+        self.over = asyncio.Event()
+
+    async def sleep(self, seconds):
+        self.slept.append(seconds)
+        await self.over.wait()
+
+
 async def test_a_delay(setup, upstream):
     """The call is made after its time."""
+    setup.injector._clock = clock = HeldClock()
     setup.set({**CREATE, "delay": "80ms"})
     asking = asyncio.create_task(setup.ask("POST", MAPS, config_map("b")))
-    done, _ = await asyncio.wait({asking}, timeout=0.04)
-    assert (done, upstream.seen) == (set(), [])
+    await until(lambda: clock.slept)
+    assert (clock.slept, upstream.seen) == ([0.08], [])
+    clock.over.set()
     assert (await asking)[0] == 200
 
 
@@ -363,9 +379,9 @@ async def test_a_crash_before_or_after_the_call(setup, upstream, place, made):
     """The component dies at the second call, of which the server has learned or not; no answer comes."""
     setup.set({"verb": "create", "resource": "configmaps", "crash": place, "nth": 2})
     await setup.ask("POST", MAPS, config_map("a"))
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.1):
-            await setup.ask("POST", MAPS, config_map("b"))
+    asking = asyncio.create_task(setup.ask("POST", MAPS, config_map("b")))
+    await until(lambda: setup.notes.crashes)
+    asking.cancel()
 
     assert setup.notes.crashes == [f"f0: crash {place}: create configmaps ns/b (call 2)"]
     assert len(upstream.seen) == 1 + made
@@ -414,22 +430,23 @@ async def test_a_user_is_the_account_of_its_token(setup):
     assert codes == [404, 403]
 
 
-async def events_of(setup, pieces, *names):
-    """The lines that come of a watch of these events, and whether it broke off."""
+async def events_of(setup, pieces, count, state):
+    """The first events that come of a watch of a, b and c, and whether it is then open, ended or broken; only
+    for an end it is worth waiting."""
     response = await setup.client()(Request("GET", f"{PODS}?watch=true"))
-    for name in names:
+    for name in ("a", "b", "c"):
         pieces.put_nowait(event(name) + b"\n")
-    found, broken = [], False
-    try:
-        async with asyncio.timeout(0.15):
-            async for line in response.lines():
-                found.append(orjson.loads(line))  # noqa: PERF401 - what came stays if it breaks off
-    except TimeoutError:
-        found.append("open")
-    except BROKEN:
-        broken = True
+    lines = response.lines()
+    found = [known(orjson.loads(await anext(lines))["object"]) for _ in range(count)]
+    more = asyncio.ensure_future(anext(lines))
+    await asyncio.wait({more}, timeout=0.03 if state == "open" else 10)
+    if not more.done():
+        state = "open"
+        more.cancel()
+    else:
+        state = "ended" if isinstance(more.exception(), StopAsyncIteration) else "broken"
     await response.close()
-    return [each if each == "open" else known(each["object"]) for each in found], broken
+    return found, state
 
 
 def known(obj):
@@ -440,27 +457,73 @@ WATCHED = {"event": "ADDED", "resource": "pods", "name": "b"}
 
 
 @pytest.mark.parametrize(
-    ("fault", "seen"),
+    ("fault", "seen", "state"),
     [
-        ({"drop": "connection"}, (["a"], True)),
-        ({"answer": 410}, (["a", 410], False)),
-        ({"stale": "60ms"}, (["a", "b", "c", "open"], False)),
-        ({"stale": True}, (["a", "open"], False)),
-        ({"delay": "40ms"}, (["a", "b", "c", "open"], False)),
+        ({"drop": "connection"}, ["a"], "broken"),
+        ({"answer": 410}, ["a", 410], "ended"),
+        ({"stale": "60ms"}, ["a", "b", "c"], "open"),
+        ({"stale": True}, ["a"], "open"),
+        ({"delay": "40ms"}, ["a", "b", "c"], "open"),
     ],
 )
-async def test_events_of_watches(setup, upstream, fault, seen):
+async def test_events_of_watches(setup, upstream, fault, seen, state):
     """An event is held back, lost with its connection, or replaced by an error; those before it come."""
     setup.set({**WATCHED, **fault})
-    assert await events_of(setup, watched(upstream), "a", "b", "c") == seen
+    async with asyncio.timeout(10):
+        assert await events_of(setup, watched(upstream), len(seen), state) == (seen, state)
 
 
 @pytest.mark.parametrize(("place", "names"), [("before", ["a"]), ("after", ["a", "b"])])
 async def test_a_crash_at_an_event(setup, upstream, place, names):
     """The component dies before or after it gets the event."""
     setup.set({**WATCHED, "crash": place})
-    assert await events_of(setup, watched(upstream), "a", "b", "c") == ([*names, "open"], False)
+    async with asyncio.timeout(10):
+        assert await events_of(setup, watched(upstream), len(names), "open") == (names, "open")
+    await until(lambda: setup.notes.crashes)
     assert setup.notes.crashes == [f"f0: crash {place}: ADDED event of pods ns/b (call 1)"]
+
+
+async def test_events_in_protobuf(setup, upstream):
+    """They are selected by type and name as those in JSON are, and an error comes as a frame."""
+
+    async def answer(request):
+        kind = "application/vnd.kubernetes.protobuf;stream=watch"
+        stream = web.StreamResponse(headers={"Content-Type": kind})
+        await stream.prepare(request)
+        await stream.write(frame("ADDED", "b")[:7])
+        await stream.write(frame("ADDED", "b")[7:] + frame("DELETED", "a") + frame("DELETED", "b"))
+        return stream
+
+    upstream.answers[PODS] = answer
+    setup.set({**WATCHED, "event": "DELETED", "answer": 410})
+    code, body = await setup.ask("GET", f"{PODS}?watch=true")
+    through = frame("ADDED", "b") + frame("DELETED", "a")
+    assert (code, body[: len(through)]) == (200, through)
+    rest = body[len(through) :]
+    assert (int.from_bytes(rest[:4], "big"), payload(rest[4:], 1)) == (len(rest) - 4, b"ERROR")
+
+
+async def test_a_client_that_does_not_read_holds_the_server_back(setup, upstream):
+    """Only so much of an answer is kept here; the rest comes once there is room."""
+    sent = 0
+
+    async def answer(request):
+        nonlocal sent
+        stream = web.StreamResponse()
+        await stream.prepare(request)
+        for sent in range(1, 41):  # noqa: B007 - looked at outside
+            await stream.write(b"x" * 1_000_000)
+        return stream
+
+    upstream.answers["/x"] = answer
+    response = await setup.client()(Request("GET", "/x"))
+    last = -1
+    while sent != last:
+        last = sent
+        await asyncio.sleep(0.05)
+    assert sent < 40
+    assert sum([len(chunk) async for chunk in response.chunks()]) == 40_000_000
+    await response.close()
 
 
 async def test_a_fault_concerns_watches_that_are_open(setup, upstream):
@@ -539,6 +602,7 @@ def test_informers_settle():
     for at, done in (
         (1.0, lambda: traffic.begun(listing, PODS)),
         (2.0, lambda: traffic.ended(listing)),
+        (2.05, lambda: traffic.begun(watching, f"{PODS}?watch=true")),
         (2.1, lambda: traffic.begun(watching, f"{PODS}?watch=true&sendInitialEvents=true")),
         (2.15, lambda: None),
         (2.3, lambda: None),
@@ -547,4 +611,15 @@ def test_informers_settle():
         now = at
         done()
         steps.append(traffic.settle())
-    assert steps == [False, False, False, False, True, True]
+    assert steps == [False] * 5 + [True, True]
+
+
+def test_watches_of_single_objects_do_not_count():
+    """A program that watches only these has no informers yet."""
+    traffic = Traffic(lambda: 0.0)
+    target = f"{PODS}?fieldSelector=metadata.name%3Da&watch=true"
+    assert [traffic.counts(call_of("GET", each), each) for each in (target, PODS, "/api")] == [
+        False,
+        True,
+        False,
+    ]

@@ -1,9 +1,10 @@
 """Forms of watch streams: where events begin, what they are, and errors in the same form."""
 
 import pytest
+from protobuf_frames import frame
 
 from kubeskew.apimachinery.faults.fault import Call
-from kubeskew.apimachinery.protobuf_wire import MAGIC, encode_bytes, encode_text, payload, raw_object
+from kubeskew.apimachinery.protobuf_wire import MAGIC, payload, raw_object
 from kubeskew.shim.watch_events import JSONStream, ProtobufStream, Rest, UnknownStream, events, stream_of
 
 WATCH = Call("watch", "pods", user="u")
@@ -11,18 +12,6 @@ WATCH = Call("watch", "pods", user="u")
 
 def json_event(kind, name):
     return b'{"type":"%b","object":{"metadata":{"namespace":"ns","name":"%b"}}}\n' % (kind, name)
-
-
-def enveloped(message):
-    return MAGIC + encode_bytes(1, encode_text(1, "v1")) + encode_bytes(2, message)
-
-
-def frame(kind, name, *, envelope=False):
-    metadata = encode_text(1, name) + encode_text(2, "") + encode_text(3, "ns")
-    made = enveloped(encode_bytes(1, metadata) + encode_bytes(2, b"spec"))
-    event = encode_text(1, kind) + encode_bytes(2, encode_bytes(1, made))
-    event = enveloped(event) if envelope else event
-    return len(event).to_bytes(4, "big") + event
 
 
 STREAMS = [
