@@ -9,7 +9,7 @@ EXPLORED ?= report/explore
 # Bytecode is kept, also where it should not be: tests start many interpreters, which would all compile the sources.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help run matrix schemas catalogue check-catalogue site explore planted explored-bugs outcomes test tests test-slow test-people test-postgresql test-random mutants twice coverage check up down kubectl node bench clean
+.PHONY: help run matrix schemas catalogue check-catalogue site explore planted explored-bugs outcomes test tests test-slow test-people test-postgresql test-real test-random mutants twice coverage check up down kubectl node bench clean
 
 help:  ## List these commands
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -63,6 +63,11 @@ test-people: $(STAMP) kubectl  ## What users do: click in a headless Chromium (D
 # Debian: apt-get install postgresql; where it cannot be had, the tests are skipped and say so.
 test-postgresql: $(STAMP)  ## Logs in PostgreSQL, which the suite starts
 	$(BIN)/pytest -q -m postgresql
+
+# make test-real BINARIES=DIR, with DIR/1.36/kube-scheduler and so on; other runs of the suite skip these tests.
+test-real: $(STAMP)  ## Real schedulers and controller managers, of BINARIES=DIR
+	@test -n "$(BINARIES)" || { echo "name the folder of real programs: make test-real BINARIES=DIR"; exit 2; }
+	KUBESKEW_BINARIES=$(abspath $(BINARIES)) $(BIN)/pytest -q -m real
 
 # Fuzzing every group of the API takes as long again: hack/checks/test-random --slow -k fuzzing.
 test-slow: $(STAMP) kubectl  ## The long tests

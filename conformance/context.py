@@ -50,6 +50,7 @@ class CellContext:
     branches: dict[str, "CellContext"] = field(default_factory=dict)  # of a fork, by name
     compared: dict[str, list[str]] = field(default_factory=dict)  # by step, how the branches differed
     done: list[tuple[Step, StepResult]] = field(default_factory=list)  # the steps of the cell so far
+    impossible: dict[str, str] = field(default_factory=dict)  # by name, why a real program left it unbound
 
     def of_branch(self, name: str, control: ClusterControl) -> "CellContext":
         """The branch begins with copies of all bindings and notes."""
@@ -61,6 +62,7 @@ class CellContext:
             is_chainsaw=self.is_chainsaw,
             compared=self.compared,
             done=self.done,
+            impossible=dict(self.impossible),
         )
 
     async def close(self) -> None:

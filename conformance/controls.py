@@ -13,13 +13,15 @@ from kubeskew.apimachinery.known_names import all_names, did_you_mean, meant
 from kubeskew.apimachinery.versions import DEFAULT_VERSION
 from kubeskew.apiserver.storage.factory import Reader
 from kubeskew.apiserver.storage.records import Entry
-from kubeskew.cluster import config, kubelet_files
+from kubeskew.cluster import config, drivers, kubelet_files
 from kubeskew.cluster.change_plan import release
 from kubeskew.cluster.cluster import Cluster
-from kubeskew.cluster.faults import ClusterFaults
+from kubeskew.cluster.faults import ClusterFaults, added, having
+from kubeskew.cluster.faults import load as load_faults
 from kubeskew.cluster.platform import Platform
 from kubeskew.cluster.processes import log_lines_behind
 from kubeskew.cluster.state import Process, StateDir
+from kubeskew.conformance import programs
 from kubeskew.conformance.control import ClusterControl
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.evidence.log import Logged, Write
@@ -72,6 +74,11 @@ class LocalControl:
 
     async def start(self, cluster: Mapping[str, Any]) -> None:
         await self._cluster.up(config.parse(dict(cluster), "the scenario's cluster"))
+        self._check_bugs()
+
+    def _check_bugs(self) -> None:
+        """Raises ImpossibleError if a switch of a known bug is of a slot in which a real program runs."""
+        programs.check_bugs(self._directory.load().processes.values())
 
     async def pick_up(self) -> None:
         """The cluster is one that an earlier control left in the directory."""
@@ -89,9 +96,11 @@ class LocalControl:
 
     async def upgrade(self, to: str, components: Sequence[str], *, force: bool) -> None:
         await self._cluster.move(release(to), components, downgrade=False, force=force)
+        self._check_bugs()
 
     async def downgrade(self, to: str, components: Sequence[str], *, force: bool) -> None:
         await self._cluster.move(release(to), components, downgrade=True, force=force)
+        self._check_bugs()
 
     async def gates(self, gates: Mapping[str, bool | None], components: Sequence[str]) -> None:
         await self._cluster.set_gates(gates, components)
@@ -120,17 +129,27 @@ class LocalControl:
         return LocalControl(directory, self._platform, progress, keep=self._keep)
 
     async def driver(self, name: str, nodes: Sequence[str], switches: Mapping[str, Any]) -> None:
+        processes = drivers.processes_of(self._directory.load(), name)
+        programs.check_emulated(processes, "it has none of the switches of our drivers")
         await self._cluster.switch(name, nodes, switches)
 
     async def remove_kubelet_files(self, node: str, names: Sequence[str]) -> None:
+        self._check_own_kubelet(node)
         with self._cluster.changing() as state:
             kubelet_files.remove_kubelet_files(self._directory, state, node, names)
 
     async def configure_kubelet(self, node: str, settings: Mapping[str, Any]) -> None:
+        self._check_own_kubelet(node)
         with self._cluster.changing() as state:
             kubelet_files.configure_kubelet(self._directory, state, node, settings)
 
+    def _check_own_kubelet(self, node: str) -> None:
+        """Raises ImpossibleError if a real kubelet keeps the node's files."""
+        hosting = [each for each in self._directory.load().of_kind("kubelet") if node in each.nodes]
+        programs.check_emulated(hosting, "its files and settings are its own")
+
     async def kubelet_file(self, node: str, name: str) -> str | None:
+        self._check_own_kubelet(node)
         path = kubelet_files.kubelet_file(self._directory, self._directory.load(), node, name)
         return path.read_text(errors="replace") if path.is_file() else None
 
@@ -138,6 +157,11 @@ class LocalControl:
         return kept_nodes(self._directory)
 
     async def set_fault(self, body: Mapping[str, Any]) -> str:
+        state = self._directory.load()
+        if any(map(programs.program_of, state.processes.values())):
+            _, entry = added(state, load_faults(self._directory), body)
+            known = state.components()
+            programs.check_fault([known[name] for name in having(state, entry.fault)], entry.fault)
         (fault,) = await self._faults.set(body)
         return fault
 

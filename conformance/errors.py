@@ -37,5 +37,12 @@ class StepError(Exception):
         self.found = found
 
 
+class ImpossibleError(Exception):
+    """An operation cannot be done to a real program; the text is the reason.
+
+    It is not run then, and neither is what needs it: that shows nothing of the feature.
+    """
+
+
 class UnservedKindError(StepError):
     """The API server does not serve a kind (yet): its definition may be on the way."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from kubeskew.apimachinery.clock import Clock
@@ -11,6 +12,7 @@ from kubeskew.conformance.results import CellResult, StepResult
 from kubeskew.conformance.resumption import digest_of
 from kubeskew.conformance.runner import Moment, progress_of, run_cell
 from kubeskew.conformance.scenario import NAMESPACE, Cell
+from kubeskew.conformance.side_by_side import side_by_side
 
 # Words for outcomes, in texts for people.
 OUTCOMES = {"passed": "passed", "expected": "fails as upstream", "failed": "FAILED", "notRun": "not run"}
@@ -40,6 +42,8 @@ async def run_cells(
 ) -> list[CellResult]:
     """Runs at most `jobs` cells at a time, each on a cluster of its own; results come in the cells' order.
 
+    A cell that is to be run both ways is run with real programs first, then emulated.
+
     If the run is interrupted, `done` has the results so far.
     """
     free = asyncio.Semaphore(jobs)
@@ -50,8 +54,15 @@ async def run_cells(
             def report(moment: Moment) -> None:
                 audience.on_moment(cell, moment)
 
-            digest = digest_of(cell.scenario)
+            def report_emulated(moment: Moment) -> None:
+                audience.on_moment(cell, replace(moment, text=f"emulated: {moment.text}"))
+
+            digest, emulated = digest_of(cell.scenario), cell.emulated()
             result = await run_cell(cell, control_for(cell, progress_of(report)), clock, report)
+            if emulated is not None:
+                control = control_for(emulated, progress_of(report_emulated))
+                other = await run_cell(emulated, control, clock, report_emulated)
+                result.side_by_side = side_by_side(result, other)
             note_end(result, digest, audience)
             if done is not None:
                 done.append(result)

@@ -16,6 +16,12 @@ from kubeskew.conformance.results import EXPECTED, FAILED, NOT_RUN, CellResult, 
 RECORD = Path(__file__).parent / "outcomes.json"
 
 Outcome = Mapping[str, Any]  # `{result, steps: {name: verdict}}`
+ON_REAL = f"{NOT_RUN} on a real program"
+
+
+def is_incomparable(step: StepResult, verdict: StepVerdict) -> bool:
+    """True of a step that shows nothing, since a real program cannot do what it or one before it asks."""
+    return verdict.outcome == NOT_RUN and bool(step.impossible or step.behind)
 
 
 def outcome(cell: CellResult) -> Outcome:
@@ -23,13 +29,15 @@ def outcome(cell: CellResult) -> Outcome:
     steps: dict[str, str] = {}
     for step, verdict in cell.verdicts():
         count = sum(other.name == step.name for other in cell.steps[: len(steps)])
-        steps[f"{step.name} #{count + 1}" if count else step.name] = _verdict(cell, step, verdict)
+        steps[f"{step.name} #{count + 1}" if count else step.name] = verdict_text(cell, step, verdict)
     return {"result": cell.outcome, "steps": steps}
 
 
-def _verdict(cell: CellResult, step: StepResult, verdict: StepVerdict) -> str:
+def verdict_text(cell: CellResult, step: StepResult, verdict: StepVerdict) -> str:
     """`passed`, or the text of an expected failure, or the reason that the step was not run, or its
     failure."""
+    if is_incomparable(step, verdict):
+        return f"{ON_REAL}: {GeneratedNames()(verdict.why.splitlines()[0])}"
     if verdict.outcome == EXPECTED:
         marks = cell.expected_failures[step.name]
         found = [mark.matched(failure.found) for failure in step.failures for mark in marks]

@@ -190,7 +190,8 @@ def write_report(report: Mapping[str, Any], directory: Path) -> None:
 
 def as_json(run: Run) -> dict[str, Any]:
     cells = [_cell_json(cell, run.repeating) for cell in run.cells]
-    seconds = sum(cell.seconds for cell in run.cells)
+    emulated = [cell.side_by_side.emulated for cell in run.cells if cell.side_by_side]
+    seconds = sum(cell.seconds for cell in (*run.cells, *emulated))
     head = Head(run.title, timestamp(run.started), run.repeating.run() if run.repeating else None, seconds)
     return whole(head, cells, run.subsets, run.part)
 
@@ -210,12 +211,20 @@ def whole(
 ) -> dict[str, Any]:
     results = Counter(cell["result"] for cell in cells)
     steps = Counter(step["result"] for cell in cells for step in cell["steps"])
+    lanes = [cell["sideBySide"] for cell in cells if cell["sideBySide"]]
     return {
         "formatVersion": FORMAT_VERSION,
         "title": head.title,
         "started": head.started,
         **{outcome: results[outcome] for outcome in OUTCOMES},
         "steps": {outcome: steps[outcome] for outcome in OUTCOMES},
+        "sideBySide": {
+            "cells": len(lanes),
+            "differing": sum(bool(each["differences"]) for each in lanes),
+            "emulatedFailed": sum(each["emulated"]["result"] == FAILED for each in lanes),
+        }
+        if lanes
+        else None,
         "seconds": round(head.seconds, 3),
         "failingSets": [asdict(each) for each in failing_sets(subsets, cells)],
         "command": head.command,
@@ -247,6 +256,8 @@ def _cell_json(cell: CellResult, repeating: Repeating | None) -> dict[str, Any]:
         },
         "observations": cell.observations,
         "baseline": cell.baseline,
+        "programs": {name: list(programs) for name, programs in cell.programs.items()},
+        "sideBySide": _lanes_json(cell, repeating),
         "command": repeating.cell(cell) if repeating else None,
         "began": cell.began,
         "ended": cell.ended,
@@ -262,12 +273,24 @@ def _cell_json(cell: CellResult, repeating: Repeating | None) -> dict[str, Any]:
     }
 
 
+def _lanes_json(cell: CellResult, repeating: Repeating | None) -> dict[str, Any] | None:
+    """The cell itself is the lane with real programs."""
+    lanes = cell.side_by_side
+    if lanes is None:
+        return None
+    differences = [asdict(each) for each in lanes.differences]
+    return {"emulated": _cell_json(lanes.emulated, repeating), "differences": differences}
+
+
 def _step_json(step: StepResult, verdict: StepVerdict) -> dict[str, Any]:
     return {
         "name": step.name,
         "result": verdict.outcome,
         "red": verdict.red,
         "why": verdict.why,
+        "notRun": step.not_run,
+        "impossible": step.impossible,
+        "behind": step.behind,
         "reason": verdict.reason,
         "source": verdict.source,
         "seconds": round(step.seconds, 3),
@@ -291,6 +314,8 @@ def _operation_json(operation: OperationResult) -> dict[str, Any]:
         "found": operation.found,
         "shown": operation.shown,
         "notRun": operation.not_run,
+        "impossible": operation.impossible,
+        "value": operation.value,
         "broken": operation.broken,
         "seconds": round(operation.seconds, 3),
     }

@@ -8,7 +8,7 @@ from kubeskew.conformance.evidence.comparison import Divergence, Record
 from kubeskew.conformance.evidence.components import ComponentRun, FaultMoment
 from kubeskew.conformance.evidence.lives import ObjectLife, PodLife
 from kubeskew.conformance.evidence.nodes import DriverCall
-from kubeskew.conformance.scenario import Exemption, ExpectedFailure
+from kubeskew.conformance.scenario import INVARIANTS, Exemption, ExpectedFailure
 
 PASSED = "passed"
 EXPECTED = "expected"  # failed as upstream fails
@@ -31,6 +31,8 @@ class OperationResult:
     broken: bool = False  # the scenario is wrong, or kubeskew is: no failure that upstream could have
     not_run: str = ""  # why it was not run
     shown: str = ""  # objects and logs for the reader, or a program's output
+    impossible: bool = False  # not run, since it, or what it needs, cannot be done to a real program
+    value: Any = None  # of a metric: a number, or `{count, sum, buckets}`
 
     @property
     def failed(self) -> bool:
@@ -53,6 +55,8 @@ class StepResult:
     operations: list[OperationResult] = field(default_factory=list)
     events: list[Mapping[str, Any]] = field(default_factory=list)
     not_run: str = ""  # why it was not run
+    impossible: str = ""  # why it, or a part of it, cannot be done to a real program
+    behind: str = ""  # the first step of the cell that could not be done to a real program, and why
     stops: bool = False  # a failed operation ends the step
     revisions: tuple[int, int] = (0, 0)  # of the log, at the beginning and end of the step
     since: str = ""  # the times of the entries with these revisions
@@ -65,6 +69,11 @@ class StepResult:
     @property
     def failed(self) -> bool:
         return bool(self.failures)
+
+    @property
+    def left_out(self) -> bool:
+        """True also of a step that was begun, and had an operation that cannot be done to a real program."""
+        return bool(self.not_run) or (bool(self.impossible) and not self.failed)
 
     @property
     def operations_not_run(self) -> int:
@@ -96,7 +105,20 @@ def judge(step: StepResult, marks: Sequence[ExpectedFailure], exemptions: Sequen
     """Every failure must fit a mark, and every mark must have its failure.
 
     A step that was not run is right only where the file exempts it; one that was run, only where it does not.
+    Where a real program cannot do what a step asks, its marks do not count. A step behind it may lack what
+    that one was to bring about: its failure shows nothing.
     """
+    if step.impossible and step.left_out:
+        return StepVerdict(NOT_RUN, why=step.impossible)
+    verdict = _judge(step, marks, exemptions)
+    if step.behind and verdict.red and (verdict.missed or step.name != INVARIANTS):
+        return StepVerdict(NOT_RUN, why=f"{step.behind}, so that this shows nothing: {verdict.why}")
+    return verdict
+
+
+def _judge(
+    step: StepResult, marks: Sequence[ExpectedFailure], exemptions: Sequence[Exemption]
+) -> StepVerdict:
     if step.not_run:
         reason = _joined(exemption.reason for exemption in exemptions)
         return StepVerdict(NOT_RUN, not exemptions, step.not_run, reason)
@@ -156,6 +178,7 @@ class CellResult:
     record: Record | None = None  # facts of the log, for comparing; not part of the report
     divergence: Divergence | None = None
     digest: str = ""  # of what it came from (resumption.py), if it was run to its end
+    side_by_side: "SideBySide | None" = None  # with the same cell, emulated
 
     def verdict(self, step: StepResult) -> StepVerdict:
         marks, exemptions = self.expected_failures.get(step.name, ()), self.exemptions.get(step.name, ())
@@ -171,8 +194,18 @@ class CellResult:
         return self.branches or {"": self.components}
 
     @property
+    def programs(self) -> Mapping[str, Sequence[str]]:
+        """By component, the real programs that ran in its place, one after the other."""
+        found: dict[str, list[str]] = {}
+        for run in (run for runs in self.ways.values() for run in runs if run.program):
+            known = found.setdefault(run.component, [])
+            if run.program not in known:
+                known.append(run.program)
+        return {name: found[name] for name in sorted(found)}
+
+    @property
     def steps_run(self) -> int:
-        return sum(not step.not_run for step in self.steps)
+        return sum(verdict.outcome != NOT_RUN for _, verdict in self.verdicts())
 
     @property
     def steps_not_run(self) -> int:
@@ -209,3 +242,25 @@ class CellResult:
             missing = "was not run: " if verdict.outcome == NOT_RUN else ""
             return f"{step.name}: {missing}{verdict.why}"
         return ""
+
+
+@dataclass(frozen=True, slots=True)
+class LaneDifference:
+    """Something in which a cell with real programs differs from the emulated one, at the first step that
+    shows it."""
+
+    step: str
+    kind: str  # result, object, event, metric
+    about: str
+    real: str
+    emulated: str
+
+    def __str__(self) -> str:
+        about = f" {self.about}" if self.about else ""
+        return f"{self.step}: {self.kind}{about}: real: {self.real}; emulated: {self.emulated}"
+
+
+@dataclass(frozen=True, slots=True)
+class SideBySide:
+    emulated: CellResult
+    differences: Sequence[LaneDifference]

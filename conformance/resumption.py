@@ -20,7 +20,14 @@ from kubeskew.conformance.evidence.comparison import Difference, Divergence, Rec
 from kubeskew.conformance.evidence.components import ComponentRun, FaultMoment
 from kubeskew.conformance.evidence.lives import LifeEvent, ObjectLife, PodLife
 from kubeskew.conformance.evidence.nodes import DriverCall
-from kubeskew.conformance.results import FAILED, NOT_RUN, CellResult, OperationResult, StepResult
+from kubeskew.conformance.results import (
+    FAILED,
+    CellResult,
+    LaneDifference,
+    OperationResult,
+    SideBySide,
+    StepResult,
+)
 from kubeskew.conformance.scenario import Cell, Scenario
 
 FORMAT_VERSION = 1  # of report.json; it goes up when what a reader relies on changes
@@ -28,11 +35,13 @@ REPORT = "report.json"
 
 
 def digest_of(scenario: Scenario) -> str:
-    """SHA-256 of kubeskew's own files, the scenario's file, and the files that it names."""
+    """SHA-256 of kubeskew's own files, the scenario's file, the files that it names, and real programs."""
     source = Path(scenario.source)
     operations = [operation for step in scenario.steps for operation in step.all_operations()]
     named = {operation.body.get("file") for operation in operations}
     digest = sha256(digest_of_package())
+    if scenario.programs is not None:
+        digest.update(scenario.programs.digest())
     for path in (source, *(source.parent / name for name in sorted(filter(None, named)))):
         digest.update(path.read_bytes() if path.is_file() else b"")
     return digest.hexdigest()
@@ -98,10 +107,16 @@ def _holds(cell: Cell, found: Mapping[str, Any]) -> bool:
         value is None
         or value["result"] == FAILED
         or not value["digest"]
+        or (cell.emulated() is not None and not _is_alike(value["sideBySide"]))
         or value["digest"] != digest_of(cell.scenario)
     ):
         return False
     return bool(json.loads(json.dumps(cell.parameters)) == value["parameters"])
+
+
+def _is_alike(value: Mapping[str, Any] | None) -> bool:
+    """The emulated lane was run, too, did not fail, and differs in nothing."""
+    return value is not None and value["emulated"]["result"] != FAILED and not value["differences"]
 
 
 def _comparable(cells: Sequence[Cell], results: Mapping[str, CellResult]) -> list[Cell]:
@@ -120,7 +135,7 @@ def _comparable(cells: Sequence[Cell], results: Mapping[str, CellResult]) -> lis
 def restored(cell: Cell, value: Mapping[str, Any]) -> CellResult:
     """Marks of the cell judge the restored result. Raises KeyError, TypeError and the like if the report is
     damaged."""
-    divergence = value["divergence"]
+    divergence, lanes, emulated = value["divergence"], value["sideBySide"], cell.emulated()
     return CellResult(
         cell.name,
         cell.scenario.name,
@@ -149,6 +164,11 @@ def restored(cell: Cell, value: Mapping[str, Any]) -> CellResult:
             **{**divergence, "differences": [Difference(**entry) for entry in divergence["differences"]]}
         ),
         digest=value["digest"] or "",
+        side_by_side=lanes
+        and SideBySide(
+            restored(emulated or cell, lanes["emulated"]),
+            [LaneDifference(**entry) for entry in lanes["differences"]],
+        ),
     )
 
 
@@ -162,7 +182,9 @@ def _step(value: Mapping[str, Any]) -> StepResult:
         value["name"],
         [_operation(operation) for operation in value["operations"]],
         value["events"],
-        not_run=value["why"] if value["result"] == NOT_RUN else "",
+        not_run=value["notRun"],
+        impossible=value["impossible"],
+        behind=value["behind"],
         revisions=(first, last),
         since=value["since"],
         until=value["until"],
@@ -177,4 +199,6 @@ def _operation(value: Mapping[str, Any]) -> OperationResult:
         broken=value["broken"],
         not_run=value["notRun"],
         shown=value["shown"],
+        impossible=value["impossible"],
+        value=value["value"],
     )

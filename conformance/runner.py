@@ -17,7 +17,7 @@ from kubeskew.cluster.failures import ClusterError, UserError
 from kubeskew.conformance.bindings import bind
 from kubeskew.conformance.context import CellContext
 from kubeskew.conformance.control import ClusterControl
-from kubeskew.conformance.errors import ScenarioError, StepError, UnboundError
+from kubeskew.conformance.errors import ImpossibleError, ScenarioError, StepError, UnboundError
 from kubeskew.conformance.evidence.comparison import record
 from kubeskew.conformance.evidence.components import component_runs, fault_moments
 from kubeskew.conformance.evidence.lives import object_lives, pod_lives
@@ -81,29 +81,43 @@ RUN: Mapping[str, Perform] = {
 _LOG_LINES = 100  # of each process of a cell that failed
 
 
-def missing(ctx: CellContext, step: Step, before: Sequence[tuple[Step, StepResult]]) -> str:
-    """A step needs other steps, and names that are bound; the text is empty if it can be run.
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """The reason that a step cannot be run; `impossible` is the one that a real program gave before it."""
+
+    why: str
+    impossible: str = ""
+
+
+def missing(ctx: CellContext, step: Step, before: Sequence[tuple[Step, StepResult]]) -> Missing | None:
+    """A step needs other steps, and names that are bound; None if it can be run.
 
     Of a step that is repeated, the last time before counts.
     """
     if (step.branch or step.compares) and not ctx.branches:
-        return "the cluster was not forked"
+        forks = (result.impossible for other, result in before if not other.branch and result.impossible)
+        return Missing("the cluster was not forked", next(forks, ""))
     own = [pair for pair in before if pair[0].branch in ("", step.branch)]
     for name in step.needs:
         needed = next((result for other, result in reversed(own) if other.is_called(name)), None)
-        if needed is not None and (needed.not_run or needed.failed):
-            return f"it needs the step {name!r}, which {'was not run' if needed.not_run else 'failed'}"
+        if needed is not None and (needed.left_out or needed.failed):
+            how = "was not run" if needed.left_out else "failed"
+            return Missing(f"it needs the step {name!r}, which {how}", needed.impossible)
     for name in step.required_names():
         if name not in ctx.bindings:
-            return f"nothing was bound to ${name}"
-    return ""
+            return Missing(f"nothing was bound to ${name}", ctx.impossible.get(name, ""))
+    return None
 
 
-def unbind(ctx: CellContext, operations: Sequence[Operation]) -> None:
-    """Removes names that these operations would have bound again: an earlier value is not meant."""
+def unbind(ctx: CellContext, operations: Sequence[Operation], impossible: str = "") -> None:
+    """Removes names that these operations would have bound again: an earlier value is not meant.
+
+    `impossible` is the reason if a real program cannot do them.
+    """
     for operation in operations:
         for name in operation.outputs:
             ctx.bindings.pop(name, None)
+            ctx.impossible[name] = impossible
 
 
 async def perform_step(ctx: CellContext, step: Step, run: Mapping[str, Perform]) -> StepResult:
@@ -141,19 +155,28 @@ async def perform_block(
 ) -> None:
     """Runs operations until one fails that does not let the others go on; those behind it are not run.
 
-    Of a test without a header, only a `try` ends so: blocks that show or clean up go on, as in Chainsaw.
+    Of a test without a header, only a `try` ends so: blocks that show or clean up go on, as in Chainsaw. A
+    `try` also ends at what cannot be done to a real program.
     """
-    stopped = ""
+    stopped, impossible = "", ""
     for operation in operations:
         outcome = OperationResult(operation.title, operation.kind, 0.0, block=block, about=operation.about)
         into.operations.append(outcome)
         unbound = [name for name in operation.names() if name not in ctx.bindings]
         if stopped or unbound:
-            outcome.not_run = stopped or f"nothing was bound to ${unbound[0]}"
-            unbind(ctx, [operation])
+            why = impossible or (ctx.impossible.get(unbound[0], "") if unbound and not stopped else "")
+            outcome.not_run = why or stopped or f"nothing was bound to ${unbound[0]}"
+            outcome.impossible = bool(why)
+            unbind(ctx, [operation], why)
+            if why and block == "try":
+                into.impossible = into.impossible or why
             continue
         ctx.outcome = outcome
         await _perform(ctx, operation, outcome, run[operation.kind])
+        if outcome.impossible:
+            unbind(ctx, [operation], outcome.not_run)
+            if block == "try":
+                stopped = impossible = into.impossible = outcome.not_run
         if outcome.failed:
             unbind(ctx, [operation])
             if not operation.continue_on_error:
@@ -174,6 +197,8 @@ async def _perform(ctx: CellContext, operation: Operation, outcome: OperationRes
             ctx.bindings.update(
                 {name: own.bindings[name] for name in operation.outputs if name in own.bindings}
             )
+    except ImpossibleError as error:
+        outcome.not_run, outcome.impossible = str(error), True
     except Exception as error:  # a defect of ours is the step's failure, and no reason to leave things behind
         outcome.expected, outcome.found, outcome.broken = failure_of(error, operation)
     outcome.seconds = ctx.clock.monotonic() - started
@@ -236,16 +261,20 @@ async def run_cell(
     to be compared.
     """
     result = _result_of(cell)
-    started = clock.monotonic()
+    started, impossible = clock.monotonic(), ""
     branches: dict[str, CellContext] = {}
     try:
         if cell.scenario.cluster is not None:
             on_moment(Moment("starting the cluster"))
-            await _noting_errors(result, _start(cell, control))
+            impossible = await _noting_errors(result, _start(cell, control))
             cell, error = part(cell), result.error
             result = _result_of(cell)
             result.error = error
-        if not result.error:
+        if impossible:
+            result.steps += [
+                StepResult(step.name, not_run=impossible, impossible=impossible) for step in cell.steps()
+            ]
+        elif not result.error:
             await _noting_errors(result, _run_steps(cell, control, clock, on_moment, run, result, branches))
             _note_left_out(cell, result)
             gather = _gather_evidence(cell, control, result, branches, recorded=is_recorded(cell))
@@ -279,14 +308,20 @@ async def _start(cell: Cell, control: ClusterControl) -> None:
     await control.start(cell.cluster())
 
 
-async def _noting_errors(result: CellResult, work: Awaitable[None]) -> None:
-    """An exception is the cell's error, not the matrix'. The first error counts."""
+async def _noting_errors(result: CellResult, work: Awaitable[None]) -> str:
+    """An exception is the cell's error, not the matrix'. The first error counts.
+
+    The text is the reason if a real program cannot do the work, which is no error.
+    """
     try:
         await work
+    except ImpossibleError as error:
+        return str(error)
     except (ScenarioError, StatusError, *CONNECTION_ERRORS) as error:
         result.error = result.error or f"{type(error).__name__}: {error}"
     except Exception as error:
         result.error = result.error or f"{error}" or traceback.format_exc()
+    return ""
 
 
 async def _stop(control: ClusterControl, result: CellResult) -> None:
@@ -320,6 +355,8 @@ async def _gather_evidence(
         result.began, result.ended = log[0].time, log[-1].time
     _date_steps(log, result.steps)
     judged = await _judged(control, log, branches)
+    if judged is not None:
+        judged.behind = next(filter(None, (step.behind for step in result.steps)), "")
     if judged is not None and (judged.failed or INVARIANTS in result.expected_failures):
         result.steps.append(judged)
     result.components = component_runs(log)
@@ -396,14 +433,22 @@ async def _run_steps(
     try:
         await _create_namespace(ctx)
         after = ""
+        behind: dict[str, str] = {}  # by branch, the first step that a real program could not do
         for number, step in enumerate(cell.steps(), 1):
             own = _context_of(ctx, step)
-            if why := after or missing(own, step, ctx.done):
-                unbind(own, step.operations)
-                outcome = StepResult(step.name, not_run=why)
+            lacking = Missing(after) if after else missing(own, step, ctx.done)
+            if lacking is not None:
+                unbind(own, step.operations, lacking.impossible)
+                why = ": ".join(filter(None, (lacking.why, lacking.impossible)))
+                outcome = StepResult(step.name, not_run=lacking.why, impossible=lacking.impossible and why)
             else:
                 on_moment(Moment(step.name, number))
                 outcome = await perform_step(own, step, run)
+            before = [name for name in behind if step.compares or name in ("", step.branch)]
+            outcome.behind = behind[before[0]] if before else ""
+            if outcome.impossible and not before:
+                why = f"it is behind the step {step.name!r}, which was not run: {outcome.impossible}"
+                behind[step.branch] = why
             ctx.done.append((step, outcome))
             result.steps.append(outcome)
             if outcome.stops and result.verdict(outcome).red:
@@ -445,10 +490,16 @@ async def _clean_up(ctx: CellContext, step: Step, outcome: StepResult, run: Mapp
 
 
 async def _expect_faults(ctx: CellContext) -> None:
-    """A step fails if a fault of its never fired."""
+    """A step fails if a fault of its never fired, unless what was to call for it is among what a real program
+    cannot do."""
+    impossible = next((result.impossible for _, result in ctx.done if result.impossible), "")
     for each in (ctx, *ctx.branches.values()):
         for report in await faults.unfired(each):
-            each.faults[report.fault.id].operations.append(faults.failure(report))
+            step, outcome = each.faults[report.fault.id], faults.failure(report)
+            if impossible:
+                outcome = OperationResult(outcome.title, outcome.kind, 0.0, block="end", about=outcome.about)
+                outcome.not_run, outcome.impossible, step.impossible = impossible, True, impossible
+            step.operations.append(outcome)
 
 
 async def _create_namespace(ctx: CellContext) -> None:

@@ -13,6 +13,7 @@ from kubeskew.conformance.chainsaw import bound_below
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.grammar import OPERATIONS, RESULT_NAMES
 from kubeskew.conformance.invariants.findings import KnownFinding
+from kubeskew.conformance.programs import Programs
 
 RUN_KINDS = tuple(OPERATIONS)
 _LONGEST_NAMESPACE = 63
@@ -294,6 +295,7 @@ class Scenario:
     )  # parameter → the value the others are held against
     source: str = ""  # the file
     bugs: Mapping[str, bool] = field(default_factory=dict)  # known bugs that the command line switches
+    programs: Programs | None = None  # real ones that the command line puts into slots
     namespace: str = ""  # of its objects; one that is named after it if it is empty
     is_chainsaw: bool = False  # a test without a header, which is run as Chainsaw runs it
     concurrent: bool = True  # it may run next to others on one cluster
@@ -350,9 +352,18 @@ class Cell:
         cluster = bind(self.scenario.cluster or {}, self.bindings())
         if not isinstance(cluster, dict):
             raise ScenarioError(f"{self.scenario.source}: cluster: expected a mapping, found {cluster!r}")
+        if self.scenario.programs is not None:
+            cluster = {**cluster, **self.scenario.programs.as_cluster()}
         if not self.scenario.bugs:
             return cluster
         return {**cluster, "bugs": {**(cluster.get("bugs") or {}), **self.scenario.bugs}}
+
+    def emulated(self) -> "Cell | None":
+        """The same cell without real programs, if it is to be run both ways."""
+        programs = self.scenario.programs
+        if programs is None or not programs.both_ways:
+            return None
+        return replace(self, scenario=replace(self.scenario, programs=None))
 
     def steps(self) -> list[Step]:
         """Steps of a `forEach` or behind a fork come as often as they are repeated."""

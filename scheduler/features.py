@@ -235,6 +235,7 @@ class SchedulerFeatures(FeatureTable):
     preemptor_in_event: bool = since(29)  # the event of a victim names the preemptor
 
     observed_generation: bool = gate("PodObservedGenerationTracking")  # in conditions of pods
+    error_logger: str = by_release({0: "", 34: "UnhandledError"})  # its name in lines about failed attempts
 
     # Topology spread constraints
     match_label_keys: bool = gate("MatchLabelKeysInPodTopologySpread")

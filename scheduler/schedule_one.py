@@ -62,6 +62,7 @@ class Scheduler:
         double_full_stop: bool = False,
         placement: PlacementFeatures,
         attempts_end_by_name: bool = False,
+        error_logger: str = "",
     ) -> None:
         """`filters` are by profile; `current` returns the informer's version of a pod (namespace, name).
 
@@ -70,6 +71,7 @@ class Scheduler:
         self.profiles = {profile.name: profile for profile in profiles}
         self._queue = queue
         self._double_full_stop = double_full_stop
+        self._logger = {"logger": error_logger} if error_logger else {}
         self._attempts = 0
         self._ends_by_name = attempts_end_by_name
         self._cache = cache
@@ -225,7 +227,7 @@ class Scheduler:
             pod = self._newest(queued) or queued.info
             result = await profile.run_post_filters(state, pod, diagnosis.rejected, self._cache.nodes())
             self._observe_point(profile.name, "PostFilter", result.status, asked)
-            _log_post_filter(pod, result.status)
+            _log_post_filter(pod, result.status, self._logger)
             diagnosis.post_filter = result.status.message
         queued.rejected_by, queued.pending_by = diagnosis.plugins, diagnosis.pending
         message = diagnosis.message(double_full_stop=self._double_full_stop)
@@ -249,7 +251,7 @@ class Scheduler:
     async def _fail(self, queued: QueuedPod, status: Status, nominated: str | None, began: float) -> None:
         rejected = status.is_rejected
         self._observe("unschedulable" if rejected else "error", queued.info.scheduler_name, began)
-        _log_failure(queued.info, status)
+        _log_failure(queued.info, status, self._logger)
         pod = self._newest(queued)
         if pod is None:
             self._queue.done(queued.uid)
@@ -294,19 +296,20 @@ class Scheduler:
             self._metrics.after_flush.inc()
 
 
-def _log_post_filter(pod: PodInfo, status: Status) -> None:
+def _log_post_filter(pod: PodInfo, status: Status, logger: Mapping[str, str]) -> None:
     """Upstream's schedulingCycle logs this, too."""
     message = "Status after running PostFilter plugins for pod"
     if status.code is Code.ERROR:
-        log.error("%s", structured(message, pod=pod.key, status=status.message))
+        log.error("%s", structured(message, **logger, pod=pod.key, status=status.message))
     else:
         log_values(log, 5, message, pod=pod.key, status=status.message)
 
 
-def _log_failure(pod: PodInfo, status: Status) -> None:
+def _log_failure(pod: PodInfo, status: Status, logger: Mapping[str, str]) -> None:
     """Texts are those of upstream's handleSchedulingFailure."""
     if not status.is_rejected:
-        log.error("%s", structured("Error scheduling pod; retrying", err=status.message, pod=pod.key))
+        message = "Error scheduling pod; retrying"
+        log.error("%s", structured(message, err=status.message, **logger, pod=pod.key))
     elif status.message == NO_NODES:
         log_values(
             log, 2, "Unable to schedule pod; no nodes are registered to the cluster; waiting", pod=pod.key

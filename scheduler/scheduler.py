@@ -97,6 +97,7 @@ class SchedulerService:
             double_full_stop=self._features.double_full_stop,
             placement=self._features.placement,
             attempts_end_by_name=self._features.attempts_end_by_name,
+            error_logger=self._features.error_logger,
         )
         taken = self.scheduler.profiles if queues else ()
         ClusterInformers(self.cache, self.queue, taken, self._features, panic).connect(self._informers)

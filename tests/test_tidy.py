@@ -316,7 +316,7 @@ def test_every_module_has_its_layer():
 
 
 # Folders of tests that mirror no folder of the product.
-OWN_FOLDERS = ("tests/cluster", "tests/data", "tests/people")
+OWN_FOLDERS = ("tests/cluster", "tests/data", "tests/people", "tests/real")
 
 
 def test_tests_mirror_the_code():

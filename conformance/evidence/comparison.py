@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 from kubeskew.conformance.evidence.log import ComponentChange, Logged, Write
 
@@ -29,11 +29,22 @@ _PEM = re.compile(r"-----BEGIN [A-Z ]+-----.*?-----END [A-Z ]+-----", re.DOTALL)
 _TOKEN_VOLUME = re.compile(r"(?<=kube-api-access-)[a-z0-9]{5}\b")  # admission draws it
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
 _CHANCE = ((_PEM, "<PEM>"), (_UUID, "<uid>"), (_MOMENT, "<time>"), (_TOKEN_VOLUME, "#"))
+# In texts for people: parts of names that a server or the time makes, addresses, and how long or when it was.
+_SUFFIX = re.compile(r"-(?:\d{8}-)?[bcdfghjklmnpqrstvwxz2456789]{5}\b|-\d{8}\b")
+_EVENT_NAME = re.compile(r"\.[0-9a-f]{16}\b")
+_ADDRESS = re.compile(r"\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?\b")
+_LENGTH = re.compile(r"\b\d+(?:\.\d+)?(?:ms|µs|s)\b")
+_REVISION = re.compile(r"\b(revision|resourceVersion) \d+")
+_IN_TEXTS = (
+    *((_EVENT_NAME, ".#"), (_SUFFIX, "-#"), (_ADDRESS, "<address>")),
+    *((_LENGTH, "<time>"), (_REVISION, r"\1 #")),
+)
 _KEYS = ("name", "type", "containerName", "device", "key", "uid")  # keys that identify items of a list
 
 Fact = tuple[str, str]  # path, value
 # Renewed or repeated in any case; their writes show nothing of a feature.
-_IGNORED = frozenset({"leases.coordination.k8s.io", "events", "events.events.k8s.io"})
+_EVENTS = frozenset({"events", "events.events.k8s.io"})
+_IGNORED = frozenset({"leases.coordination.k8s.io", *_EVENTS})
 # Deleted and published again whenever a kubelet or a driver restarts: no news of its version or gates.
 _REPUBLISHED = frozenset({"resourceslices.resource.k8s.io"})
 # The API server's own address, another one in every run.
@@ -95,6 +106,13 @@ class GeneratedNames:
         return known
 
 
+def scrubbed(text: str) -> str:
+    """A text for people as it would be in every run."""
+    for pattern, instead in (*_CHANCE, *_IN_TEXTS):
+        text = pattern.sub(instead, text)
+    return text
+
+
 def facts(value: Mapping[str, Any], names: GeneratedNames) -> list[Fact]:
     """Facts are the leaves of an object that another run of the same kind would have too."""
     found: list[Fact] = []
@@ -152,7 +170,26 @@ class Record:
     ends: Sequence[int]
     digest: str = ""
     seen: dict[tuple[Subject, Fact], FirstWrite] = field(default_factory=dict)
+    events: dict["SeenEvent", int] = field(default_factory=dict)  # by the revision at which each came first
     states: list[frozenset[tuple[Subject, Fact]]] = field(default_factory=list)
+
+
+class SeenEvent(NamedTuple):
+    """An Event of the API as it would be in every run; `about` is kind, namespace and name of its object."""
+
+    type: str
+    reason: str
+    about: str
+    message: str
+
+
+def _event(value: Mapping[str, Any], names: GeneratedNames) -> SeenEvent:
+    """Events are stored as those of v1 or of events.k8s.io/v1, which name some fields otherwise."""
+    about = value.get("involvedObject") or value.get("regarding") or {}
+    place = "/".join(filter(None, (about.get("namespace"), about.get("name"))))
+    message = value.get("message") or value.get("note") or ""
+    texts = f"{about.get('kind', '')} {names(place)}", scrubbed(names(message))
+    return SeenEvent(value.get("type") or "", value.get("reason") or "", *texts)
 
 
 def record(log: Iterable[Logged], ends: Sequence[int]) -> Record:
@@ -166,6 +203,8 @@ def record(log: Iterable[Logged], ends: Sequence[int]) -> Record:
             digest.update(repr((entry.component, entry.what, entry.version, entry.gates)).encode())
             continue
         if _says_nothing(entry):
+            if entry.resource in _EVENTS and entry.verb != "delete":
+                found.events.setdefault(_event(entry.value, names), entry.revision)
             continue
         while waiting and entry.revision > waiting[0]:
             waiting.pop(0)

@@ -15,6 +15,7 @@ from kubeskew.apimachinery.known_names import DRIVER, UNVERSIONED, kind_of
 from kubeskew.apimachinery.versions import Version
 from kubeskew.cluster.skew import upgrade_order
 from kubeskew.conformance.evidence.log import BRANCHED, FAULT, ComponentChange, Logged
+from kubeskew.conformance.programs import announced
 
 STARTED = "started"
 CRASHED = "crashed"
@@ -33,6 +34,7 @@ class ComponentRun:
     since: str
     until: str = ""
     ended: str = ""
+    program: str = ""  # that runs in its place, with the version that it reports; empty for our emulation
 
 
 def component_runs(log: Iterable[Logged]) -> list[ComponentRun]:
@@ -51,7 +53,9 @@ def component_runs(log: Iterable[Logged]) -> list[ComponentRun]:
         if before is not None:
             before.until, before.ended = entry.time, "" if entry.what == STARTED else entry.what
         if entry.what == STARTED:
-            running[entry.component] = ComponentRun(entry.component, entry.version, entry.gates, entry.time)
+            running[entry.component] = ComponentRun(
+                *(entry.component, entry.version, entry.gates, entry.time), program=announced(entry.detail)
+            )
             found.append(running[entry.component])
     return found
 

@@ -230,7 +230,7 @@ def _outcomes(ctx: CellContext, names: Sequence[str], expected: Sequence[Mapping
 
 
 def _outcome(result: StepResult) -> str:
-    return "notRun" if result.not_run else "failed" if result.failed else "passed"
+    return "notRun" if result.left_out else "failed" if result.failed else "passed"
 
 
 async def audit(ctx: CellContext, operation: Operation) -> None:

@@ -3,11 +3,12 @@
 import math
 import re
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.cluster.processes import TIMED_LINE
+from kubeskew.cluster.log_lines import as_text, time_of
 from kubeskew.conformance.bindings import bind
 from kubeskew.conformance.chainsaw import seconds
 from kubeskew.conformance.context import CellContext, bind_outputs
@@ -102,7 +103,8 @@ async def logs(ctx: CellContext, operation: Operation) -> None:
     With `count`, exactly that many lines match; `absent` is a pattern that no line may match (now, or until
     the awaited lines are there). A pattern that an expression makes null counts as left out. Lines from
     before the step do not count, unless with `since: start`. Nodes that share a kubelet process share its
-    log; a driver with a controller has two. `outputs` bind the lines that match as `(@)`.
+    log; a driver with a controller has two. `outputs` bind the lines that match as `(@)`. Lines that a real
+    program writes as JSON are matched in the form of its text: `"MESSAGE" KEY="VALUE"`.
     """
     body = bind({k: v for k, v in operation.body.items() if k != "outputs"}, ctx.bindings)
     match, absent = (_pattern(body, name, operation) for name in ("match", "absent"))
@@ -142,7 +144,9 @@ async def _read_on(
     for process, (text, offset) in (await ctx.control.component_logs(component, offsets)).items():
         offsets[process] = offset
         if text:
-            logged[process] = _lines_since([*logged.get(process, ()), *text.splitlines()], since)
+            former, now = logged.get(process, ()), ctx.clock.now()
+            added = text.splitlines() if former else _lines_since(text.splitlines(), since, now)
+            logged[process] = [*former, *map(as_text, added)]
             grown = True
     return grown
 
@@ -163,12 +167,14 @@ def _pattern(body: Mapping[str, Any], name: str, operation: Operation) -> re.Pat
         raise ScenarioError(f"{operation.where}.logs.{name}: no regular expression: {error}") from error
 
 
-def _lines_since(lines: Sequence[str], time: str) -> Sequence[str]:
+def _lines_since(lines: Sequence[str], time: str, now: datetime) -> Sequence[str]:
     """Lines without a time go with the line before them."""
+    if not time:
+        return lines
     for position, line in enumerate(lines):
-        if TIMED_LINE.match(line) and line[: len(time)] >= time:
+        if time_of(line, now)[: len(time)] >= time:
             return lines[position:]
-    return [] if time else lines
+    return []
 
 
 def _line(pattern: str, text: str) -> str:

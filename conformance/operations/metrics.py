@@ -166,12 +166,26 @@ async def metric(ctx: CellContext, operation: Operation) -> None:
             change = measured if before is None else measured.since(before)
             lacking = _out_of_bounds(change, wanted, absent=bool(body.get("absent")))
         if not lacking:
-            histogram = measured.histogram
-            bind_outputs(ctx, operation, measured.value if histogram is None else histogram.as_json())
+            value = _note(ctx, change)
+            bind_outputs(ctx, operation, value if before is None else _reading(measured))
             return
         if ctx.clock.monotonic() > deadline:
+            if measured.known:
+                _note(ctx, measured if before is None else measured.since(before))
             raise StepError(_expectation(body, wanted), lacking)
         await ctx.clock.sleep(POLL_SECONDS)
+
+
+def _note(ctx: CellContext, measured: Measured) -> Any:
+    """Keeps the value for the report, which may hold it against that of another run."""
+    value = _reading(measured)
+    if ctx.outcome is not None:
+        ctx.outcome.value = value
+    return value
+
+
+def _reading(measured: Measured) -> Any:
+    return measured.value if measured.histogram is None else measured.histogram.as_json()
 
 
 def _components(body: Mapping[str, Any]) -> list[str]:

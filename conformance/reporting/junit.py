@@ -5,6 +5,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Mapping
 from typing import Any
 
+from kubeskew.conformance.reporting.lanes import differing_lines, is_unlike
 from kubeskew.conformance.results import EXPECTED, FAILED, NOT_RUN
 
 
@@ -18,9 +19,9 @@ def as_junit(report: Mapping[str, Any]) -> bytes:
         "testsuite",
         name=_printable(report["title"]),
         tests=str(len(report["cells"])),
-        failures=str(report[FAILED]),
+        failures=str(sum(is_unlike(cell) for cell in report["cells"])),
         errors="0",
-        skipped=str(report[NOT_RUN]),
+        skipped=str(sum(cell["result"] == NOT_RUN and not is_unlike(cell) for cell in report["cells"])),
         time=f"{report['seconds']:.3f}",
         timestamp=report["started"],
     )
@@ -33,6 +34,10 @@ def as_junit(report: Mapping[str, Any]) -> bytes:
         if cell["result"] == FAILED:
             failure = ET.SubElement(case, "failure", message=_printable(cell["failure"]))
             failure.text = _printable(_evidence(cell))
+        elif is_unlike(cell):
+            found = differing_lines(cell)
+            failure = ET.SubElement(case, "failure", message=_printable(found[0]))
+            failure.text = _printable("\n".join(found))
         elif cell["result"] == NOT_RUN:
             ET.SubElement(case, "skipped", message=_printable(lines[0]))
         if lines:

@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kubeskew.conformance.reporting import lanes
+
 _VERSION = re.compile(r"\d+\.\d+")
 
 WORDS = {"passed": "passed", "expected": "fails as upstream", "failed": "failed", "notRun": "not run"}
@@ -48,13 +50,23 @@ def as_html(report: Mapping[str, Any]) -> str:
 
     environment = Environment(loader=PackageLoader("kubeskew.conformance"), autoescape=True, trim_blocks=True)
     environment.filters["variant"] = variant
+    environment.filters["programs"] = lanes.programs_of
     cells = report["cells"]
+    both = [cell for cell in cells if cell["sideBySide"]]
+    common = lanes.shared(cells)
     return environment.get_template("report.html").render(
         report=report,
         virtual=is_simulated(report),
         groups=_groups(cells),
         numbers={cell["name"]: number for number, cell in enumerate(cells)},
         causes=causes(cells),
+        unlike=[cell for cell in both if lanes.is_unlike(cell)],
+        own={cell["name"]: lanes.own_differences(cell, common) for cell in both},
+        unshared=[cell["name"] for cell in both if lanes.is_alone(cell, common)],
+        shared=common,
+        alike=[cell for cell in both if not lanes.is_unlike(cell)],
+        programs=lanes.by_programs(cells),
+        impossible=lanes.impossible_steps(cells),
         words=WORDS,
         glyphs=GLYPHS,
         details=[pack(cell) for cell in cells],

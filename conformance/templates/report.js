@@ -80,6 +80,8 @@ function cellPage(cell, number) {
       el("b", {}, step.name), `: ${step.result === "notRun" ? "not run: " : ""}${step.reason}${step.source ? ` (${step.source})` : ""}`)),
     ...Object.entries(cell.observations || {}).map(([name, value]) => el("p", {}, el("b", {}, name), `: ${typeof value === "string" ? value : JSON.stringify(value)}`)),
     cell.divergence ? divergence(cell) : null,
+    Object.keys(cell.programs).length ? el("p", {}, el("b", {}, "Real programs"), `: ${Object.entries(cell.programs).map(([name, found]) => `${name}: ${found.join(" → ")}`).join("; ")}`) : null,
+    cell.sideBySide ? sideBySide(cell) : null,
     cell.command ? el("div", {}, el("h2", {}, "Again"), el("div", { class: "row" }, el("code", {}, cell.command), copyButton(cell.command))) : null,
     cell.began ? el("div", {}, el("h2", {}, "Over time ", el("small", {}, `${cell.seed === null ? "" : "virtual time, "}from ${cell.began} on`)), drawLanes(cell, glyphs)) : null,
     el("h2", {}, "Steps"),
@@ -106,6 +108,21 @@ function divergence(cell) {
       el("code", {}, `${first.resource} ${first.name} ${first.path}`), first.kind === "missing" ? " is missing here" : " is here alone",
       `, written at revision ${first.revision} by ${first.by}.`),
     folded(`${found.total} differences in this step`, () => table(["", "Object", "Path", "Value", "Revision", "By"], rows), cell.result !== "passed"));
+}
+
+function sideBySide(cell) {
+  const { emulated, differences } = cell.sideBySide;
+  const rows = cell.steps.map((step, index) => {
+    const other = emulated.steps[index];
+    const same = other && other.name === step.name ? other : emulated.steps.find((each) => each.name === step.name);
+    return { mark: differences.some((each) => each.step === step.name) ? "first" : "",
+      cells: [`${index + 1}. ${step.name}`, verdict(step.result, step.red), same ? verdict(same.result, same.red) : "no such step"] };
+  });
+  return el("section", {}, el("h2", {}, "Side by side"),
+    emulated.failure ? el("div", { class: "note failed" }, `Emulated: ${emulated.failure}`) : null,
+    differences.length ? table(["Step", "Differs", "Real", "Emulated"], differences.map((each) => [each.step, `${each.kind} ${each.about}`, each.real, each.emulated]))
+      : el("p", {}, "The emulated cell came out alike."),
+    folded("each step in both lanes", () => table(["Step", "Real", "Emulated"], rows), false));
 }
 
 function stepPart(step, index, cell) {

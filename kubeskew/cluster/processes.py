@@ -11,8 +11,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO, Protocol
+
+from kubeskew.cluster.log_lines import is_ours, time_of
 
 # Components trust the cluster's own authority alone: spare them the machine's, which aiohttp reads (75 ms).
 _NO_AUTHORITIES = {"SSL_CERT_FILE": os.devnull, "SSL_CERT_DIR": os.devnull}
@@ -20,7 +23,6 @@ STOP_SECONDS = 15.0
 POLL_SECONDS = 0.02
 
 Identity = tuple[int, str]  # pid and birth
-TIMED_LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z ")  # as component.py has lines begin
 
 # Of klog, of cobra, and of the Go runtime.
 _OURS = "kubeskew: "
@@ -216,7 +218,7 @@ def last_error(log: Path) -> str:
     status, which its shim logs.
     """
     lines = [line.strip() for line in tail(log, 60).splitlines() if line.strip()]
-    own = [line for line in lines if not TIMED_LINE.match(line) and not line.startswith(_OURS)]
+    own = [line for line in lines if not is_ours(line) and not line.startswith(_OURS)]
     errors = [line for line in own if _ERROR_LINE.match(line)]
     last = (errors or own or lines or ["it printed nothing"])[-1]
     return last.rpartition(_OURS)[2].rpartition(": ")[2] if last.startswith(_OURS) else last
@@ -234,20 +236,20 @@ def log_lines_behind(path: Path, offset: int) -> tuple[str, int]:
     return whole.decode(errors="replace"), offset + len(whole)
 
 
-def interleaved_logs(logs: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def interleaved_logs(logs: Mapping[str, str], now: datetime) -> Iterator[tuple[str, str]]:
     """Lines of all logs come in the order of their times, with their process.
 
-    Lines without a time, such as those of a traceback, stay with the line before them.
+    Lines without a time, such as those of a traceback, stay with the line before them. `now` gives those of
+    real programs their year.
     """
-    entries = [(*entry, name) for name, text in logs.items() for entry in _with_times(text)]
+    entries = [(*entry, name) for name, text in logs.items() for entry in _with_times(text, now)]
     entries.sort(key=lambda entry: entry[0])  # stable: lines of one moment and log keep their order
     for _, line, name in entries:
         yield name, line
 
 
-def _with_times(text: str) -> Iterator[tuple[str, str]]:
+def _with_times(text: str, now: datetime) -> Iterator[tuple[str, str]]:
     time = ""
     for line in text.splitlines():
-        if found := TIMED_LINE.match(line):
-            time = found[0]
+        time = time_of(line, now) or time
         yield time, line

@@ -5,6 +5,7 @@ import yaml
 from cell_in_memory import HEAD, Control, run
 
 from kubeskew.apimachinery.client.refs import PODS
+from kubeskew.conformance.errors import ImpossibleError
 from kubeskew.conformance.evidence.comparison import (
     BranchDifference,
     ExpectedDifference,
@@ -57,6 +58,27 @@ def test_the_steps_behind_a_fork_are_those_of_each_branch():
         *("both", "one: later", "two: later"),
     ]
     assert [step.branch for step in steps if step.base == "later"] == ["one", "two"]
+
+
+async def test_a_real_program_leaves_out_the_steps_of_its_branch_alone():
+    """A step that it cannot do excuses failures of its own branch and of comparisons, not of the others."""
+    control = Control()
+
+    async def refuse() -> None:
+        raise ImpossibleError("it cannot")
+
+    def forked() -> None:
+        control.branches["one"].changing = refuse
+
+    control.forked = forked
+    failing = "assert: {resource: {apiVersion: v1, kind: Pod, metadata: {name: z}}, timeout: 1s}"
+    result = await run(f"{FORKED}  - name: last\n    try: [{{{failing}}}]\n", control)
+
+    verdicts = {step.name: (verdict.outcome, verdict.red) for step, verdict in result.verdicts()}
+    assert verdicts["one: another"] == ("notRun", False)
+    assert verdicts["one: last"] == ("notRun", False)
+    assert verdicts["two: another"] == ("passed", False)
+    assert verdicts["two: last"] == ("failed", True)
 
 
 async def test_a_branch_is_a_cluster_of_its_own():

@@ -36,6 +36,8 @@ T = TypeVar("T")
 
 def outcome_line(result: CellResult) -> str:
     why = "" if result.passed else f": {result.failure.splitlines()[0]}"
+    if (lanes := result.side_by_side) is not None:
+        why = f", emulated {OUTCOMES[lanes.emulated.outcome]}, {len(lanes.differences)} differences{why}"
     return f"{result.name}: {OUTCOMES[result.outcome]} in {result.seconds:.1f} s{why}"
 
 

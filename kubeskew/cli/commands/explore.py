@@ -3,6 +3,7 @@
 Progress is shown by a bar on a terminal, else by a line every few seconds.
 """
 
+import functools
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +18,7 @@ from kubeskew.apimachinery.known_names import did_you_mean
 from kubeskew.apimachinery.process.component import bugs_option
 from kubeskew.cli import completion, live
 from kubeskew.cli.commands.options import interrupted_by_sigterm, output_option, print_json, show_progress
-from kubeskew.cli.commands.run_flags import check_dask_alone, dask_options, dask_pool
+from kubeskew.cli.commands.run_flags import check_dask_alone, dask_options, dask_pool, program_options
 from kubeskew.cli.terminal import echo
 from kubeskew.cluster.failures import EndedEarlyError, UserError
 from kubeskew.conformance.dealing.forked import ForkedPool
@@ -74,6 +75,22 @@ def pace_shown() -> Iterator[Watcher]:
         yield Bar(screen)
 
 
+def with_refused_programs(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Options of real programs, which other commands on scenarios have, are a UserError."""
+
+    @functools.wraps(command)
+    def checked(*args: Any, binaries: Path | None, real: str, **flags: Any) -> Any:
+        if binaries or real:
+            flag = "--real" if real else "--binaries"
+            raise UserError(f"{flag}: explorations are simulations, which run emulated components alone")
+        return command(*args, **flags)
+
+    made: Callable[..., Any] = checked
+    for option in program_options(hidden=True):
+        made = option(made)
+    return made
+
+
 @click.command()
 @click.argument(
     "scenarios",
@@ -125,6 +142,7 @@ def pace_shown() -> Iterator[Watcher]:
     help="The number of runs at once.",
 )
 @dask_options
+@with_refused_programs
 @output_option
 def explore(scenarios: tuple[str, ...], known: Path, output: str, **flags: Any) -> int:
     """Run scenarios many times with random faults, and report what went wrong.

@@ -1,5 +1,6 @@
 """Output of results: tables and JSON, `--compare` with a record, `--prr` for a review."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -16,19 +17,32 @@ from kubeskew.cli.commands.run_flags import RunFlags
 from kubeskew.cli.terminal import echo
 from kubeskew.cluster.failures import ClusterError, UserError
 from kubeskew.conformance import matrix as matrices
-from kubeskew.conformance import outcomes
+from kubeskew.conformance import outcomes, real_outcomes
 from kubeskew.conformance.matrix import Selection
 from kubeskew.conformance.matrix_runs import OUTCOMES
 from kubeskew.conformance.outcomes import Outcome
+from kubeskew.conformance.real_outcomes import Comparison
 from kubeskew.conformance.report import Repeating, Run
 from kubeskew.conformance.reporting.annotations import annotations, error
 from kubeskew.conformance.reporting.junit import remarks
+from kubeskew.conformance.reporting.lanes import (
+    by_programs,
+    differing_lines,
+    impossible_steps,
+    is_alone,
+    is_unlike,
+    own_differences,
+    shared,
+    unlike_lines,
+)
 from kubeskew.conformance.reporting.page import is_simulated
 from kubeskew.conformance.results import FAILED, NOT_RUN
 from kubeskew.conformance.review import as_markdown
 
 F = Callable[..., Any]
+_SHOWN = 20  # differences of a cell
 _DIFFERS = {"title": "differs from the recorded outcome"}
+_UNLIKE = {"title": "differs from the emulated cell"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +117,86 @@ def compare_options(command: F) -> F:
     return command
 
 
+def real_options(command: F) -> F:
+    for option in (
+        click.option(
+            "--compare-real",
+            type=click.Path(path_type=Path),
+            metavar="[DIR]",
+            is_flag=False,
+            flag_value=real_outcomes.DIRECTORY,
+            default=None,
+            help="Fail if a step of an emulated cell has another outcome than it had with real programs, as "
+            "--record-real wrote it. Without DIR: conformance/real/.",
+        ),
+        click.option(
+            "--record-real",
+            type=click.Path(path_type=Path, file_okay=False),
+            metavar="DIR",
+            default=None,
+            help="With --real: write the outcomes of the cells into this directory, to outcomes-1.36.json "
+            "and so on.",
+        ),
+        click.option(
+            "--against-emulated",
+            is_flag=True,
+            help="With --real: run each cell also emulated, and fail if results, objects, events or metrics "
+            "differ.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+@dataclass(frozen=True, slots=True)
+class RealOutcomes:
+    """The folders of --record-real and --compare-real."""
+
+    written: Path | None
+    read: Path | None
+
+    def check(self, asked: RunFlags) -> None:
+        """Flags that do not go together, and a folder that cannot be used, are a UserError."""
+        if self.written and not asked.real:
+            raise UserError("--record-real keeps the outcomes of real programs: name components by --real")
+        if self.read and asked.real:
+            raise UserError(
+                "--compare-real is of emulated cells: leave out --real, or use --against-emulated"
+            )
+        if asked.bugs and (self.written or self.read):
+            raise UserError("--bugs: real programs have the bugs of their releases; leave out one")
+        if self.written:
+            there = next(each for each in (self.written, *self.written.absolute().parents) if each.exists())
+            if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+                raise UserError(f"--record-real {self.written}: nothing can be written to {there}")
+        self.recorded()
+
+    def recorded(self) -> Mapping[str, Outcome]:
+        directory = self.read
+        return checked(lambda: real_outcomes.read(directory)) if directory else {}
+
+    def write(self, run: Run) -> None:
+        directory = self.written
+        if directory is None:
+            return
+        try:
+            left_out = checked(lambda: real_outcomes.record(directory, run.cells))
+        except OSError as error:
+            raise ClusterError(f"cannot write to {directory}: {error.strerror}") from error
+        for line in left_out:
+            echo(f"kubeskew: {line}", err=True)
+
+    def compared(self, run: Run) -> Comparison | None:
+        return real_outcomes.compare(self.recorded(), run.cells) if self.read else None
+
+
 def check_record(asked: RunFlags, used: bool) -> None:
     """Clusters that the record does not cover are refused with UserError if it is `used`."""
+    if asked.real and used:
+        raise UserError(
+            "--real: the record is of emulated cells; --record-real keeps outcomes of real programs, and "
+            "--against-emulated compares with them"
+        )
     if asked.bugs and used:
         raise UserError("--bugs: the record is of clusters with the bugs of their releases; leave out one")
 
@@ -137,25 +229,100 @@ def repeating(
 
 
 def show_results(
-    report: Mapping[str, Any], output: str, directory: Path | None, differences: Sequence[str] | None
+    report: Mapping[str, Any],
+    output: str,
+    directory: Path | None,
+    differences: Sequence[str] | None,
+    real: Comparison | None = None,
 ) -> int:
-    """The result is 1 if a cell failed or an outcome differs from the recorded one."""
+    """The result is 1 if a cell failed, an outcome differs from the recorded one, or lanes differ."""
+    lanes = report["sideBySide"] or {}
     if output == "json":
-        compared = {} if differences is None else {"differences": list(differences)}
+        compared: dict[str, Any] = {} if differences is None else {"differences": list(differences)}
+        if real is not None:
+            compared |= {"realDifferences": list(real.differences), "notRecordedReal": list(real.unrecorded)}
         print_json({**report, **compared})
     else:
         _print_results(report, directory)
+        if real is not None:
+            _print_comparison(real)
         for line in differences or ():
             echo(f"differs from the record: {line}")
         if differences is not None:
             echo(f"{len(differences)} outcomes differ from the record")
         if output == "github":
-            for line in (*annotations(report), *(error(each, _DIFFERS) for each in differences or ())):
+            unlike = [*(differences or ()), *(real.differences if real else ())]
+            lines = [*annotations(report), *(error(each, _DIFFERS) for each in unlike)]
+            for line in (*lines, *(error(each, _UNLIKE) for each in unlike_lines(report["cells"]))):
                 click.echo(line)
-    return 1 if report[FAILED] or differences else 0
+    differing = lanes.get("differing") or lanes.get("emulatedFailed") or (real and real.differences)
+    return 1 if report[FAILED] or differences or differing else 0
+
+
+def _print_comparison(real: Comparison) -> None:
+    for line in real.differences:
+        echo(f"differs from real programs: {line}")
+    if real.unrecorded:
+        echo(f"not recorded with real programs: {', '.join(real.unrecorded)}")
+    echo(f"{real.compared} cells compared with real programs, {len(real.differences)} outcomes differ")
 
 
 def _print_results(report: Mapping[str, Any], directory: Path | None) -> None:
+    if report["sideBySide"]:
+        _print_lanes(report)
+    else:
+        _print_cells(report)
+    for sets in report["failingSets"]:
+        without = ", ".join("{" + ", ".join(members) + "}" for members in sets["without"])
+        echo(f"\n{sets['cells']}: {sets['step']}: fails without {without}")
+    known = f"{report['expected']} fail as upstream, " if report["expected"] else ""
+    left = f"{report[NOT_RUN]} not run, " if report[NOT_RUN] else ""
+    counts = f"{report['passed']} passed, {known}{left}{report[FAILED]} failed"
+    clock = " of virtual time" if is_simulated(report) else ""
+    echo(f"\n{counts}; the cells took {report['seconds']:.1f} s{clock}")
+    steps = sum(len(cell["steps"]) for cell in report["cells"])
+    echo(f"Steps: {steps - report['steps'][NOT_RUN]} run, {report['steps'][NOT_RUN]} not run")
+    for programs, cells in by_programs(report["cells"]):
+        echo(f"Real programs: {programs} in {cells} cell{'' if cells == 1 else 's'}")
+    if directory:
+        echo(f"Report: {directory / 'index.html'}")
+
+
+def _print_lanes(report: Mapping[str, Any]) -> None:
+    """Cells that came out alike are one line together, and so is a difference that several cells have."""
+    cells = report["cells"]
+    unlike, common = [cell for cell in cells if is_unlike(cell)], shared(cells)
+    rows = [
+        {
+            "cell": cell["name"],
+            "real": OUTCOMES[cell["result"]],
+            "emulated": OUTCOMES[lanes["emulated"]["result"]] if (lanes := cell["sideBySide"]) else "",
+            "differences": len(own_differences(cell, common)),
+            "shared": len(lanes["differences"]) - len(own_differences(cell, common)) if lanes else 0,
+        }
+        for cell in unlike
+    ]
+    alone = {cell["name"] for cell in unlike if is_alone(cell, common)}
+    of_their_own = [row for row in rows if row["cell"] in alone]
+    if of_their_own:
+        print_table(["CELL", "REAL", "EMULATED", "DIFFERENCES", "SHARED"], of_their_own)
+    for cell in unlike:
+        failed = [f"real: failed: {cell['failure']}"] if not cell["passed"] else []
+        lines = [*failed, *differing_lines(cell, common)]
+        more = [f"and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
+        if lines:
+            echo("\n  ".join([f"\n{cell['name']}", *lines[:_SHOWN], *more]))
+    for difference, names in common.items():
+        echo(f"\nin {len(names)} cells: {difference}")
+    for reason, steps, count in impossible_steps(cells):
+        echo(f"\n{steps} steps of {count} cells not run: {reason}")
+    echo(
+        f"\n{len(cells) - len(unlike)} cells came out alike, {len(rows) - len(of_their_own)} with shared "
+        f"differences alone, {len(of_their_own)} with others"
+    )
+
+
+def _print_cells(report: Mapping[str, Any]) -> None:
     rows = [
         {
             "cell": cell["name"],
@@ -173,15 +340,3 @@ def _print_results(report: Mapping[str, Any], directory: Path | None) -> None:
         lines += remarks(cell)
         if lines:
             echo("\n  ".join([f"\n{cell['name']}", *lines]))
-    for sets in report["failingSets"]:
-        without = ", ".join("{" + ", ".join(members) + "}" for members in sets["without"])
-        echo(f"\n{sets['cells']}: {sets['step']}: fails without {without}")
-    known = f"{report['expected']} fail as upstream, " if report["expected"] else ""
-    left = f"{report[NOT_RUN]} not run, " if report[NOT_RUN] else ""
-    counts = f"{report['passed']} passed, {known}{left}{report[FAILED]} failed"
-    clock = " of virtual time" if is_simulated(report) else ""
-    echo(f"\n{counts}; the cells took {report['seconds']:.1f} s{clock}")
-    steps = sum(len(cell["steps"]) for cell in report["cells"])
-    echo(f"Steps: {steps - report['steps'][NOT_RUN]} run, {report['steps'][NOT_RUN]} not run")
-    if directory:
-        echo(f"Report: {directory / 'index.html'}")

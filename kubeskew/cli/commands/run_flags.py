@@ -13,16 +13,20 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from kubeskew.apimachinery.process.component import bugs_option
 from kubeskew.cli import completion
 from kubeskew.cli.commands.options import report_output_option
 from kubeskew.cluster.failures import UserError
+from kubeskew.cluster.programs.selection import check_folder, parse_real
 from kubeskew.conformance.dealing.cells import files_of
 from kubeskew.conformance.dealing.workers import Pool
+from kubeskew.conformance.programs import Programs
 from kubeskew.conformance.scenario import Cell
 
 F = Callable[..., Any]
+BINARIES = "KUBESKEW_BINARIES"
 
 # flag, as of `dask worker` and `dask scheduler` behind its prefix → Dask's name of it for a client, help
 _TLS = {
@@ -120,10 +124,78 @@ class RunFlags:
     bugs: dict[str, bool]
     verbose: bool
     output: str
+    binaries: Path | None = None
+    real: str = ""
+    against_emulated: bool = False
+
+    @property
+    def programs(self) -> Programs | None:
+        """Raises UserError for a component that cannot be real."""
+        real = parse_real(self.real) if self.real else []
+        if not real or self.binaries is None:
+            return None
+        folder = str(self.binaries.expanduser().absolute())
+        return Programs(folder, tuple(real), self.against_emulated)
+
+    @property
+    def of_programs(self) -> list[str]:
+        """These flags, to run the same again."""
+        programs = self.programs
+        if programs is None:
+            return []
+        both = ["--against-emulated"] if programs.both_ways else []
+        return ["--binaries", programs.binaries, "--real", ",".join(programs.real), *both]
+
+
+def program_options(*, hidden: bool = False) -> list[Callable[[Any], Any]]:
+    """Options of real programs. A command that does not have them refuses them, `hidden`, with a reason."""
+    return [
+        click.option(
+            "--binaries",
+            type=click.Path(path_type=Path),
+            metavar="DIR",
+            envvar=None if hidden else BINARIES,
+            hidden=hidden,
+            help="With --real: the folder of real programs, by version: DIR/1.36/kube-scheduler "
+            f"[default: ${BINARIES}].",
+        ),
+        click.option(
+            "--real",
+            metavar="COMPONENT,...",
+            default="",
+            hidden=hidden,
+            help="Run real programs in the place of these components: scheduler, controller-manager.",
+        ),
+    ]
+
+
+def check_programs(asked: RunFlags) -> None:
+    """Raises UserError for a folder without components or the reverse, and for flags that do not go with real
+    programs."""
+    if asked.against_emulated and not asked.real:
+        raise UserError("--against-emulated compares with real programs: name their components by --real")
+    if not asked.real:
+        if asked.binaries is not None and _is_given("binaries"):
+            raise UserError("--binaries has real programs: name the components that take them by --real")
+        return
+    real = parse_real(asked.real)
+    check_folder(str(asked.binaries.expanduser()) if asked.binaries else "", real)
+    if asked.against_emulated and not real:
+        raise UserError("--against-emulated compares with real programs, and --real none has none")
+    if asked.simulate:
+        raise UserError("--real: simulations run emulated components alone; leave out --real or --simulate")
+    if asked.dask:
+        raise UserError("--real: the programs are on this machine; leave out --real or --dask")
+
+
+def _is_given(parameter: str) -> bool:
+    """True of an option of the command line, False of an environment variable."""
+    ctx = click.get_current_context(silent=True)
+    return ctx is None or ctx.get_parameter_source(parameter) is ParameterSource.COMMANDLINE
 
 
 def run_options(command: F) -> F:
-    for option in (
+    options: Sequence[Callable[[Any], Any]] = (
         click.option(
             "--only",
             multiple=True,
@@ -172,11 +244,14 @@ def run_options(command: F) -> F:
             help="With --simulate: the number that decides everything random [default: 0].",
         ),
         bugs_option,
+        *program_options(),
         click.option("-v", "--verbose", is_flag=True, help="Print a line for each step of each cell."),
         report_output_option,
-    ):
-        command = option(command)
-    return command
+    )
+    made: F = command
+    for option in options:
+        made = option(made)
+    return made
 
 
 def asked_for(flags: dict[str, Any]) -> RunFlags:
@@ -191,6 +266,7 @@ def asked_for(flags: dict[str, Any]) -> RunFlags:
         raise UserError("--seed is of simulations: add --simulate, or leave it out")
     if asked.resume and asked.bugs:
         raise UserError("leave out --resume: the report may be of cells with other known bugs")
+    check_programs(asked)
     if asked.report:
         check_report(asked.report)
     if asked.resume and not asked.report:

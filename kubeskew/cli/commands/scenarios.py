@@ -17,12 +17,14 @@ from kubeskew.cli import completion
 from kubeskew.cli.commands.cell_runs import Assignment, checked, part_of, processes_for, run_cells
 from kubeskew.cli.commands.options import print_json, print_table, show_progress
 from kubeskew.cli.commands.results import (
+    RealOutcomes,
     ReviewFlags,
     all_cells,
     check_record,
     compare_options,
     compared,
     read_outcomes,
+    real_options,
     repeating,
     review_options,
     show_results,
@@ -44,7 +46,7 @@ faults_option = click.option(
     help="With --simulate and one cell: inject the faults of this file, and check the invariants afterwards "
     "(docs/simulation.md). Without --seed the file's seed is used.",
 )
-_ALONE = ("kubeconfig", "shard", "listing", "report", "resume", "keep", "dask")
+_ALONE = ("kubeconfig", "shard", "listing", "report", "resume", "keep", "dask", "real")
 
 
 class CommandWithSubcommands(click.Command):
@@ -164,12 +166,15 @@ def run(scenarios: tuple[str, ...], kubeconfig: Path | None, faults: Path | None
     kubeskew run kep-5004/quota/1.35 --simulate
     kubeskew run kep-5004/quota/1.35 --simulate --seed 7 --faults plan.json
     kubeskew run known-bugs/k8s-134773 --simulate --bugs k8s-134773=off
+    kubeskew run kep-5004/quota/1.36 --binaries ~/builds --real scheduler
     """
     if faults:
         return play_faults(scenarios, flags["only"], faults, {**flags, "kubeconfig": kubeconfig})
     asked = asked_for(flags)
     if kubeconfig and asked.bugs:
         raise UserError("--bugs: the cluster of --kubeconfig has the bugs that it has; leave out one")
+    if kubeconfig and asked.real:
+        raise UserError("--real: the cluster of --kubeconfig has the programs that it has; leave out one")
     if kubeconfig and asked.simulate:
         raise UserError("choose one: --kubeconfig runs on that cluster, --simulate on simulated ones")
     if kubeconfig:
@@ -210,6 +215,7 @@ def run(scenarios: tuple[str, ...], kubeconfig: Path | None, faults: Path | None
     is_flag=True,
     help="Write the outcomes of the cells that did not fail to the file of --outcomes.",
 )
+@real_options
 @review_options
 @run_options
 def matrix(
@@ -220,6 +226,8 @@ def matrix(
     compare: bool,
     record: bool,
     recorded: Path,
+    record_real: Path | None,
+    compare_real: Path | None,
     **flags: Any,
 ) -> int:
     """Run many scenarios, with all their versions and gates, and report.
@@ -227,6 +235,9 @@ def matrix(
     A scenario is run once for each combination of its parameters, such as a path of versions. Each of these
     runs is a cell: it has a name, SCENARIO/VALUES, and a cluster of its own. Without SCENARIO the cells are
     those of a profile: `first` is a few for a first look, `full` is all of them. Exits 1 if a cell fails.
+
+    With --real, real programs run in the place of components. With --against-emulated each cell is run with
+    them and emulated, and compared step by step; then it exits 1 also if a cell fails emulated, or differs.
 
     \b
     kubeskew matrix
@@ -243,6 +254,9 @@ def matrix(
     kubeskew matrix kep-5004/pairs kep-5004/on-off-on --simulate --prr evidence.md
     kubeskew matrix --profile full --report report --resume --prr evidence.md
     kubeskew matrix mine.yaml --prr evidence.md --prr-gate DRAPartitionableDevices
+    kubeskew matrix mine.yaml --binaries ~/builds --real scheduler --against-emulated --report report
+    kubeskew matrix mine.yaml --binaries ~/builds --real scheduler,controller-manager --record-real real
+    kubeskew matrix mine.yaml --compare-real real
     """
     if scenarios and profile:
         raise UserError("name scenarios or a profile, not both: a profile in a file can list scenarios")
@@ -250,6 +264,8 @@ def matrix(
         raise UserError("--compare holds outcomes against the record, --record changes it: choose one")
     asked = asked_for(flags)
     check_record(asked, compare or record)
+    real = RealOutcomes(record_real, compare_real)
+    real.check(asked)
     review = ReviewFlags(prr, prr_gates)
     review.check()
     if asked.simulate and record:
@@ -263,6 +279,7 @@ def matrix(
         assignment = assigned(selection, cells, asked, scenarios, profile)
         finished = run_cells(assignment, asked, None, processes)
     review.write(finished, selection)
+    real.write(finished)
     known = all_cells(selection, profile, asked)
     if record:
         left_out = outcomes.record(recorded, finished.cells, known)
@@ -273,6 +290,7 @@ def matrix(
         asked.output,
         asked.report,
         compared(before, finished, known) if compare else None,
+        real.compared(finished),
     )
 
 
@@ -301,8 +319,9 @@ def _assignment(
     command = ["kubeskew", *words, *(word for pattern in asked.only for word in ("--only", pattern))]
     simulated = ["--simulate", "--seed", str(asked.seed or 0)] if asked.simulate else []
     shard = ["--shard", "/".join(map(str, asked.shard))] if asked.shard else []
-    whole = repeating(selection, [*command, *simulated], asked.bugs, at)
-    again = repeating(selection, [*command, *shard, *simulated], asked.bugs, at)
+    flags = [*at, *asked.of_programs]
+    whole = repeating(selection, [*command, *simulated], asked.bugs, flags)
+    again = repeating(selection, [*command, *shard, *simulated], asked.bugs, flags)
     return Assignment(selection, _shard(cells, asked), again, part_of(cells, asked.shard, whole))
 
 
@@ -327,6 +346,8 @@ def cells_of(selection: Selection, asked: RunFlags) -> list[Cell]:
         )
     if asked.bugs:
         cells = [replace(cell, scenario=replace(cell.scenario, bugs=asked.bugs)) for cell in cells]
+    if programs := asked.programs:
+        cells = [replace(cell, scenario=replace(cell.scenario, programs=programs)) for cell in cells]
     if asked.simulate:
         cells = _simulated(cells)
     return cells

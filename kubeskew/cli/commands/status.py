@@ -214,7 +214,7 @@ def _print_logs(logs: Mapping[str, str]) -> None:
     if len(logs) == 1:
         echo(*logs.values(), nl=False)
         return
-    for name, line in interleaved_logs(logs):
+    for name, line in interleaved_logs(logs, SystemClock().now()):
         echo(f"{name}: {line}")
 
 

@@ -97,3 +97,27 @@ async def test_lines_of_both_processes_of_a_driver_count():
 async def test_what_is_not_in_the_log_fails(body: str, later: list[str], failure: str):
     """The failure shows the lines that there are."""
     assert failure in await outcome(body, *later)
+
+
+async def test_lines_of_a_real_program_count_by_their_own_times():
+    """JSON is matched in the form of text; lines from before the step do not count, whatever their form."""
+    control, clock = Control(), LoopClock()
+
+    def written(message: str) -> str:
+        stamp = clock.now().timestamp() * 1000
+        reference = '{"name":"a","namespace":"ns"}'
+        return f'{{"ts":{stamp},"caller":"s.go:1","msg":"{message}","v":5,"pod":{reference}}}\n'
+
+    control.logged["scheduler"] = written("old news")
+    await asyncio.sleep(1)
+    control.logged["scheduler"] += "not of this form\n"
+
+    async def write() -> None:
+        await asyncio.sleep(0.5)
+        control.logged["scheduler"] += written("good news")
+
+    writing = asyncio.ensure_future(write())
+    pattern = """'^"good news" pod="ns/a"$', absent: old"""
+    steps = f"\n  - name: one\n    try: [{{logs: {{component: scheduler, match: {pattern}}}}}]\n"
+    assert (await run(steps, control)).failure == ""
+    await writing

@@ -10,10 +10,10 @@ from kubeskew.conformance.reporting.page import as_html, causes
 
 
 def cell(name: str, scenario: str, result: str = "passed", failure: str = "", **more: Any) -> dict[str, Any]:
-    step = {"result": result, "name": "one"}
+    step = {"result": result, "name": "one", "impossible": ""}
     return {
         "name": name, "scenario": scenario, "result": result, "failure": failure,
-        "stepsRun": 1, "stepsNotRun": 0, "steps": [step], **more,
+        "stepsRun": 1, "stepsNotRun": 0, "steps": [step], "programs": {}, "sideBySide": None, **more,
     }  # fmt: skip
 
 
@@ -23,7 +23,7 @@ def report(*cells: dict[str, Any]) -> dict[str, Any]:
         counts[each["result"]] += 1
     return {
         **counts, "title": "mine", "started": "2026-01-01T00:00:00Z", "seconds": 1.0, "steps": counts,
-        "failingSets": [], "command": None, "cells": list(cells),
+        "failingSets": [], "command": None, "cells": list(cells), "sideBySide": None,
     }  # fmt: skip
 
 

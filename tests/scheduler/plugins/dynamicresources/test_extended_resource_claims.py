@@ -402,7 +402,7 @@ async def test_at_verbosity_5_the_log_says_that_devices_are_too_many(caplog):
     where = 'logger="FilterWithNominatedPods.Filter.DynamicResources" pod="default/p0" node="n0"'
     assert lines[0].endswith(f' {where} resourceclaims=["default/<extended-resources>"]')
     assert lines[1].startswith('"Error scheduling pod; retrying" err="')
-    assert lines[1].endswith(' pod="default/p0"')
+    assert lines[1].endswith('" logger="UnhandledError" pod="default/p0"')
 
 
 async def test_the_log_says_which_write_failed(caplog):

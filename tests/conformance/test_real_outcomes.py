@@ -1,0 +1,107 @@
+"""Outcomes of cells with real programs: the record of them, and emulated cells that are held against it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kubeskew.conformance import real_outcomes
+from kubeskew.conformance.errors import ScenarioError
+from kubeskew.conformance.evidence.components import ComponentRun
+from kubeskew.conformance.results import CellResult, OperationResult, StepResult
+
+PROGRAM = "kube-scheduler v1.36.3"
+
+
+def cell(
+    name: str, *found: str, version: str = "1.36", program: str = "", impossible: str = ""
+) -> CellResult:
+    """A cell with a step per text: one that found what it expected has none."""
+    steps = [
+        StepResult(f"step {number}", [OperationResult("look", "assert", 0.1, "a Pod" if text else "", text)])
+        for number, text in enumerate(found, 1)
+    ]
+    steps += [StepResult("switches", not_run=impossible, impossible=impossible)] if impossible else []
+    components = [
+        ComponentRun("scheduler", "1.35", "", "", program=program),
+        ComponentRun("driver/d", "", "", ""),
+    ]
+    return CellResult(
+        name, "s", {}, steps, components=[*components, ComponentRun("kubelet/n", version, "", "")]
+    )
+
+
+def test_cells_are_recorded_by_their_newest_minor(tmp_path: Path):
+    """Each minor has a file; failures are recorded, without what differs in every run, and programs."""
+    first = cell("s/a", "", "Pod a-bcdfg at revision 12", program=PROGRAM, impossible=f"{PROGRAM} runs here")
+    second = cell("s/b", "", version="1.37", program=PROGRAM)
+    broken, emulated = cell("s/c", program=PROGRAM), cell("s/d", "")
+    broken.error = "ClusterError: it does not start\nat all"
+
+    assert real_outcomes.record(tmp_path / "real", [second, first, broken, emulated]) == [
+        "s/c: not recorded: ClusterError: it does not start",
+        "s/d: not recorded: no real program ran in it",
+    ]
+    assert json.loads((tmp_path / "real" / "outcomes-1.36.json").read_text()) == {
+        "s/a": {
+            "result": "failed",
+            "steps": {
+                "step 1": "passed",
+                "step 2": "failed: look: expected a Pod; found Pod a-# at revision #",
+                "switches": f"notRun on a real program: {PROGRAM} runs here",
+            },
+            "real": {"scheduler": [PROGRAM]},
+        }
+    }
+    assert [*real_outcomes.read(tmp_path / "real")] == ["s/a", "s/b"]
+
+
+def test_a_recording_replaces_the_one_before(tmp_path: Path):
+    """Other cells stay; a cell that has moved to another minor is in one file alone."""
+    real_outcomes.record(tmp_path, [cell("s/a", "", program=PROGRAM), cell("s/b", "", program=PROGRAM)])
+    real_outcomes.record(tmp_path, [cell("s/a", "no", version="1.37", program=PROGRAM)])
+
+    assert [*json.loads((tmp_path / "outcomes-1.36.json").read_text())] == ["s/b"]
+    assert json.loads((tmp_path / "outcomes-1.37.json").read_text())["s/a"]["result"] == "failed"
+
+
+def test_emulated_cells_are_held_against_it(tmp_path: Path):
+    """Steps that differ have a line; those that a real program cannot do, and cells without one, do not."""
+    real_outcomes.record(
+        tmp_path,
+        [cell("s/a", "", "a-bcdfg", program=PROGRAM, impossible="no"), cell("s/b", "", program=PROGRAM)],
+    )
+    switched = cell("s/a", "no Pod", "a-zxwvt")
+    switched.steps.append(StepResult("switches"))
+
+    found = real_outcomes.compare(
+        real_outcomes.read(tmp_path), [switched, cell("s/b", ""), cell("s/new", "")]
+    )
+    assert found.differences == [
+        f"s/a: step 1: was passed with {PROGRAM}, is failed: look: expected a Pod; found no Pod"
+    ]
+    assert (found.unrecorded, found.compared) == (["s/new"], 2)
+
+    broken = cell("s/b")
+    broken.error = "ClusterError: no"
+    [line] = real_outcomes.compare(real_outcomes.read(tmp_path), [broken]).differences
+    assert line == f"s/b: was passed with {PROGRAM}, is ClusterError: no"
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        (None, "there is no directory"),
+        ({}, "has no outcomes-"),
+        ({"outcomes-1.36.json": "["}, "these are no recorded outcomes"),
+    ],
+)
+def test_a_folder_without_a_recording_is_refused(tmp_path: Path, files: dict[str, str] | None, message: str):
+    """A missing, empty or damaged recording is an error that says so."""
+    folder = tmp_path / "real"
+    if files is not None:
+        folder.mkdir()
+        for name, text in files.items():
+            (folder / name).write_text(text)
+    with pytest.raises(ScenarioError, match=message):
+        real_outcomes.read(folder)
