@@ -16,8 +16,8 @@ function el(tag, attributes = {}, ...children) {
   return made;
 }
 
-const KILLED = new Set(["killed", "failed", "crashed"]);
-const SIGNS = { killed: "✗", failed: "✗", crashed: "✗", stopped: "■", forked: "⑂", rewound: "↶" };
+const KILLED = new Set(["killed", "failed", "crashed", "ended"]);
+const SIGNS = { killed: "✗", failed: "✗", crashed: "✗", ended: "✗", stopped: "■", forked: "⑂", rewound: "↶" };
 
 /** Counts time in seconds from the beginning of what is drawn. */
 class Scale {

@@ -12,7 +12,7 @@ from kubeskew.apimachinery.known_names import CONTROLLER, METRICS_SERVER
 from kubeskew.apimachinery.versions import Version
 from kubeskew.cluster import drivers
 from kubeskew.cluster.controlplane import addons, static_pods
-from kubeskew.cluster.processes import Processes, environment
+from kubeskew.cluster.processes import NO_AUTHORITIES, Processes, environment
 from kubeskew.cluster.programs.arguments import SHIM, program_file
 from kubeskew.cluster.state import Process, State, StateDir, write_secret
 
@@ -222,7 +222,11 @@ def shim_file(directory: StateDir, state: State, process: Process) -> dict[str, 
     """
     if process.program is None:
         raise ValueError(f"{process.name} is emulated")
-    return program_file(directory, state, process, process.program, _kubeconfig_of(directory, process))
+    content = program_file(directory, state, process, process.program, _kubeconfig_of(directory, process))
+    kept = {name: os.environ[name] for name in NO_AUTHORITIES if name in os.environ}  # else they are emptied
+    for program in content["processes"]:
+        program["env"] = {**kept, **program["env"]}
+    return content
 
 
 def _kubeconfig_of(directory: StateDir, process: Process) -> Path:

@@ -18,7 +18,7 @@ from typing import BinaryIO, Protocol
 from kubeskew.cluster.log_lines import is_ours, time_of
 
 # Components trust the cluster's own authority alone: spare them the machine's, which aiohttp reads (75 ms).
-_NO_AUTHORITIES = {"SSL_CERT_FILE": os.devnull, "SSL_CERT_DIR": os.devnull}
+NO_AUTHORITIES = {"SSL_CERT_FILE": os.devnull, "SSL_CERT_DIR": os.devnull}
 STOP_SECONDS = 15.0
 POLL_SECONDS = 0.02
 
@@ -35,7 +35,7 @@ def environment(given: Mapping[str, str]) -> dict[str, str]:
     If Python must not leave bytecode next to its sources, every start would compile them again, which takes
     as long as the rest of it: components keep theirs in the user's cache, if the user has one.
     """
-    found = dict(_NO_AUTHORITIES)
+    found = dict(NO_AUTHORITIES)
     if given.get("PYTHONDONTWRITEBYTECODE") and not given.get("PYTHONPYCACHEPREFIX"):
         bytecode = _bytecode(given)
         if bytecode is not None:
