@@ -78,6 +78,8 @@ class Upstream:
         ]
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        if request.path == "/readyz":
+            return web.Response(text="ok")
         body = await request.content.read()
         tls = request.transport.get_extra_info("ssl_object") if request.transport is not None else None
         subject = (tls.getpeercert() or {}).get("subject", ()) if tls is not None else ()
