@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kubeskew.conformance.errors import ScenarioError
-from kubeskew.conformance.evidence.comparison import GeneratedNames
+from kubeskew.conformance.evidence.comparison import GeneratedNames, scrubbed
 from kubeskew.conformance.results import EXPECTED, FAILED, NOT_RUN, CellResult, StepResult, StepVerdict
 
 RECORD = Path(__file__).parent / "outcomes.json"
@@ -50,6 +50,13 @@ def verdict_text(cell: CellResult, step: StepResult, verdict: StepVerdict) -> st
         texts = []
     scrubbed = GeneratedNames()
     return ": ".join([verdict.outcome, *([scrubbed("; ".join(texts))] if texts else [])])
+
+
+def comparable(verdict: str) -> str:
+    """A verdict's text without what differs from run to run, which is also the order of expected failures."""
+    outcome, _, texts = verdict.partition(": ")
+    parts = sorted(texts.split("; ")) if outcome == EXPECTED else [texts]
+    return scrubbed(": ".join(filter(None, (outcome, "; ".join(parts)))))
 
 
 def read(path: Path) -> dict[str, Outcome]:

@@ -14,7 +14,6 @@ from kubeskew.apimachinery.known_names import UNVERSIONED, kind_of
 from kubeskew.apimachinery.versions import Version
 from kubeskew.conformance import outcomes
 from kubeskew.conformance.errors import ScenarioError
-from kubeskew.conformance.evidence.comparison import scrubbed
 from kubeskew.conformance.outcomes import ON_REAL, Outcome
 from kubeskew.conformance.results import CellResult
 
@@ -72,7 +71,7 @@ def _minor(cell: CellResult) -> int:
 
 def _comparable(cell: CellResult) -> Outcome:
     found = outcomes.outcome(cell)
-    return {**found, "steps": {name: scrubbed(text) for name, text in found["steps"].items()}}
+    return {**found, "steps": {name: outcomes.comparable(text) for name, text in found["steps"].items()}}
 
 
 def compare(recorded: Mapping[str, Outcome], cells: Sequence[CellResult]) -> Comparison:

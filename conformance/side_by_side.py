@@ -18,7 +18,7 @@ from kubeskew.conformance.evidence.comparison import (
     Subject,
     scrubbed,
 )
-from kubeskew.conformance.outcomes import is_incomparable, verdict_text
+from kubeskew.conformance.outcomes import comparable, is_incomparable, verdict_text
 from kubeskew.conformance.results import CellResult, LaneDifference, SideBySide, StepResult, StepVerdict
 
 RESULT, OBJECT, EVENT, METRIC = "result", "object", "event", "metric"
@@ -39,10 +39,10 @@ def _differences(real: CellResult, emulated: CellResult) -> Iterator[LaneDiffere
     ends = {name: index for index, name in enumerate(_run(ones))}
     other_ends = {name: index for index, name in enumerate(_run(others))}
     known: set[tuple[Any, ...]] = set()
-    comparable = True
+    together = True
     for name in dict.fromkeys([*ones, *others]):
         one, other = ones.get(name), others.get(name)
-        comparable = comparable and not (one is not None and one[0].impossible)
+        together = together and not (one is not None and one[0].impossible)
         if one is not None and is_incomparable(*one):
             continue
         texts = _text(real, one), _text(emulated, other)
@@ -51,7 +51,7 @@ def _differences(real: CellResult, emulated: CellResult) -> Iterator[LaneDiffere
         if one is None or other is None:
             continue
         yield from _metrics(name, one[0], other[0])
-        if comparable and real.record and emulated.record and name in ends and name in other_ends:
+        if together and real.record and emulated.record and name in ends and name in other_ends:
             lanes = (real.record, ends[name]), (emulated.record, other_ends[name])
             for each in (*_objects(name, *lanes), *_events(name, *lanes)):
                 if (key := (each.kind, each.about, each.real, each.emulated)) not in known:
@@ -76,7 +76,7 @@ def _run(steps: Mapping[str, _Judged]) -> list[str]:
 
 
 def _text(cell: CellResult, judged: _Judged | None) -> str:
-    return scrubbed(verdict_text(cell, *judged)) if judged is not None else "no such step"
+    return comparable(verdict_text(cell, *judged)) if judged is not None else "no such step"
 
 
 def _metrics(step: str, real: StepResult, emulated: StepResult) -> Iterator[LaneDifference]:

@@ -30,7 +30,8 @@ _TOKEN_VOLUME = re.compile(r"(?<=kube-api-access-)[a-z0-9]{5}\b")  # admission d
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
 _CHANCE = ((_PEM, "<PEM>"), (_UUID, "<uid>"), (_MOMENT, "<time>"), (_TOKEN_VOLUME, "#"))
 # In texts for people: parts of names that a server or the time makes, addresses, and how long or when it was.
-_SUFFIX = re.compile(r"-(?:\d{8}-)?[bcdfghjklmnpqrstvwxz2456789]{5}\b|-\d{8}\b")
+_DRAWN = "[bcdfghjklmnpqrstvwxz2456789]"
+_SUFFIX = re.compile(rf"-(?:\d{{8}}-|{_DRAWN}{{8,10}}-)?{_DRAWN}{{5}}\b|-{_DRAWN}{{8,10}}\b|-\d{{8}}\b")
 _EVENT_NAME = re.compile(r"\.[0-9a-f]{16}\b")
 _ADDRESS = re.compile(r"\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?\b")
 _LENGTH = re.compile(r"\b\d+(?:\.\d+)?(?:ms|µs|s)\b")
@@ -39,6 +40,11 @@ _IN_TEXTS = (
     *((_EVENT_NAME, ".#"), (_SUFFIX, "-#"), (_ADDRESS, "<address>")),
     *((_LENGTH, "<time>"), (_REVISION, r"\1 #")),
 )
+# Objects that are named by the hash of a template, which depends on the release: the label that has it.
+_HASHED = {
+    "replicasets.apps": "pod-template-hash",
+    "controllerrevisions.apps": "controller.kubernetes.io/hash",
+}
 _KEYS = ("name", "type", "containerName", "device", "key", "uid")  # keys that identify items of a list
 
 Fact = tuple[str, str]  # path, value
@@ -71,12 +77,22 @@ class GeneratedNames:
         self._known: dict[str, str] = {}  # texts with names replaced, until another name is learnt
 
     def learn(self, write: Write) -> None:
+        if write.resource in _HASHED:
+            self._learn_hash(write)
         prefix = write.value["metadata"].get("generateName")
         if not prefix or write.name in self._canonical:
             return
         prefix = self(prefix)
         self._canonical[write.name] = f"{prefix}#{self._number((write.resource, prefix))}"
         self._pattern = None
+
+    def _learn_hash(self, write: Write) -> None:
+        """The hash is a number among the templates of the object that has them."""
+        hashed = (write.value["metadata"].get("labels") or {}).get(_HASHED[write.resource], "")
+        owner = write.name.removesuffix(f"-{hashed}")
+        if hashed and owner != write.name and hashed not in self._canonical:
+            self._canonical[hashed] = f"#{self._number((write.resource, owner))}"
+            self._pattern = None
 
     def _number(self, kind: tuple[str, str]) -> int:
         if self._free.get(kind):

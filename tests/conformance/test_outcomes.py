@@ -6,7 +6,7 @@ import pytest
 
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.matrix import cells_of
-from kubeskew.conformance.outcomes import RECORD, differences, outcome, read, record
+from kubeskew.conformance.outcomes import RECORD, comparable, differences, outcome, read, record
 from kubeskew.conformance.results import CellResult, OperationResult, StepResult
 from kubeskew.conformance.scenario import INVARIANTS, Exemption, ExpectedFailure
 
@@ -91,3 +91,17 @@ def test_the_cells_that_are_compared_in_every_test_are_recorded():
     for cell in cells_of("sample"):
         broken = [INVARIANTS] if INVARIANTS in cell.expected_failures() else []
         assert list(recorded[cell.name]["steps"]) == [*(step.name for step in cell.steps()), *broken]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "text"),
+    [
+        ("passed", "passed"),
+        ("expected: b; a-bcdfg", "expected: a-#; b"),
+        ("failed: b; a at revision 7", "failed: b; a at revision #"),
+        ("notRun: nothing: $uid", "notRun: nothing: $uid"),
+    ],
+)
+def test_a_verdict_is_compared_without_chance(verdict: str, text: str):
+    """Neither drawn names nor revisions differ, nor the order in which expected failures came."""
+    assert comparable(verdict) == text

@@ -8,6 +8,7 @@ import pytest
 from kubeskew.conformance import real_outcomes
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.evidence.components import ComponentRun
+from kubeskew.conformance.matrix import cells_of
 from kubeskew.conformance.results import CellResult, OperationResult, StepResult
 
 PROGRAM = "kube-scheduler v1.36.3"
@@ -105,3 +106,10 @@ def test_a_folder_without_a_recording_is_refused(tmp_path: Path, files: dict[str
             (folder / name).write_text(text)
     with pytest.raises(ScenarioError, match=message):
         real_outcomes.read(folder)
+
+
+def test_the_recording_is_of_cells_that_there_are():
+    """The recording that comes with kubeskew names the programs of each cell, and no cell that is gone."""
+    recorded = real_outcomes.read(real_outcomes.DIRECTORY)
+    assert {*recorded} <= {cell.name for cell in cells_of("full")}
+    assert all(outcome["real"] for outcome in recorded.values())
