@@ -17,6 +17,7 @@ from kubeskew.apimachinery.versions import Version
 from kubeskew.cluster.clusterfile import NOT_REAL, REAL
 from kubeskew.cluster.failures import UserError
 from kubeskew.cluster.programs.inspection import Inspect, Program
+from kubeskew.cluster.programs.scheduler_config import read_config
 from kubeskew.cluster.state import State
 
 NONE = "none"
@@ -128,6 +129,8 @@ def choose(
     found = _found(state, kind, settings.get("binary", ""), version, inspect, moving, force)
     if found.program is not None:
         _check_flags(name, found.program, args)
+        if kind == "scheduler":
+            read_config(name, args)  # before anything starts or stops
     return Choice(found.program, found.reason, found.note, args, env)
 
 

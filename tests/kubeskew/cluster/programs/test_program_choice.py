@@ -287,11 +287,13 @@ def test_a_shim_stands_in_front_of_a_program(tmp_path):
         ([], "kube-system/kube-scheduler"),
         (["--leader-elect=true"], "kube-system/kube-scheduler"),
         (["--leader-elect-resource-name=mine", "--leader-elect-resource-namespace=default"], "default/mine"),
+        (["--leader-elect", "--leader-elect-resource-name", "mine"], "kube-system/mine"),
+        (["--leader-elect=false", "--leader-elect=True"], "kube-system/kube-scheduler"),
         (["--leader-elect=false"], ""),
     ],
 )
 def test_the_shim_knows_the_lease(tmp_path, args, lease):
-    """Arguments may name another one, or none."""
+    """Arguments may name another one, or none; the last one counts."""
     usage = (
         "      --leader-elect   x\n      --leader-elect-resource-name string   x\n"
         "      --leader-elect-resource-namespace string   x"
@@ -317,6 +319,63 @@ def test_a_schedulers_configuration_gets_the_kubeconfig(tmp_path):
     assert f"kubeconfig: {content['kubeconfig']}" in copy.read_text()
     assert "qps: 100" in copy.read_text()
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(
+    ("election", "args", "lease"),
+    [
+        ("{leaderElect: false}", [], ""),
+        ("{leaderElect: false}", ["--leader-elect=true"], "kube-system/kube-scheduler"),
+        ("{resourceName: mine, resourceNamespace: default}", [], "default/mine"),
+        ("{resourceName: mine}", ["--leader-elect=false"], ""),
+        ("null", [], "kube-system/kube-scheduler"),
+    ],
+)
+def test_a_schedulers_configuration_names_the_lease(tmp_path, election, args, lease):
+    """The shim waits for the lease of the configuration, unless arguments say otherwise."""
+    (tmp_path / "mine.yaml").write_text(f"leaderElection: {election}\n")
+    write_program(tmp_path / "kube-scheduler", usage="      --config string   x\n      --leader-elect   x")
+    settings = {
+        "binary": str(tmp_path / "kube-scheduler"),
+        "args": [f"--config={tmp_path / 'mine.yaml'}", *args],
+    }
+    _, content = started(tmp_path, {"nodes": [], "components": {"scheduler": settings}}, "scheduler")
+
+    assert content["lease"] == lease
+
+
+def test_a_relative_configuration_begins_at_the_cluster_file(tmp_path):
+    """It is found from wherever a later command is run."""
+    (tmp_path / "mine.yaml").write_text("kind: KubeSchedulerConfiguration\n")
+    write_program(tmp_path / "kube-scheduler", usage="      --config string   x")
+    (tmp_path / "cluster.yaml").write_text(
+        "nodes: []\ncomponents: {scheduler: {binary: kube-scheduler, args: [--config=mine.yaml, -v=4]}}\n"
+    )
+    spec = config.load(tmp_path / "cluster.yaml")
+
+    assert spec.overrides["scheduler"]["program"]["args"] == [f"--config={tmp_path}/mine.yaml", "-v=4"]
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (None, r"scheduler: cannot read .*/mine\.yaml: No such file or directory"),
+        ("a: [", r"mine\.yaml is no YAML: "),
+        ("- a", r"is no configuration of a scheduler"),
+    ],
+)
+def test_a_configuration_that_cannot_be_read_is_refused_before_anything_starts(tmp_path, content, text):
+    """The choice of the program refuses it in one line."""
+    file = tmp_path / "mine.yaml"
+    if content is not None:
+        file.write_text(content)
+    usage = "      --config string   x"
+    write_program(tmp_path / "kube-scheduler", usage=usage)
+    settings = {"binary": str(tmp_path / "kube-scheduler"), "args": [f"--config={file}"]}
+
+    with pytest.raises(UserError, match=text) as refused:
+        recorded({"nodes": [], "components": {"scheduler": settings}})
+    assert "\n" not in str(refused.value)
 
 
 def test_a_drivers_program_runs_once_for_each_node(tmp_path):
