@@ -37,6 +37,9 @@ force_option = click.option(
     is_flag=True,
     help="Allow a skew that upstream does not support, and real programs of another minor.",
 )
+force_programs_option = click.option(
+    "--force", is_flag=True, help="Accept real programs of another minor than their components."
+)
 
 
 @click.command()
@@ -77,7 +80,7 @@ force_option = click.option(
     "--config", type=click.Path(path_type=Path, dir_okay=False), help="A cluster file (docs/cluster-file.md)."
 )
 @programs_options
-@click.option("--force", is_flag=True, help="Accept real programs of another minor than their components.")
+@force_programs_option
 def up(
     directory: StateDir,
     version: Version | None,
@@ -244,7 +247,8 @@ def gates(directory: StateDir, gates: str, components: tuple[str, ...]) -> None:
 @state_dir_option
 @click.argument("component", shell_complete=completion.components)
 @programs_options
-def restart(directory: StateDir, component: str, programs: ProgramFlags) -> None:
+@force_programs_option
+def restart(directory: StateDir, component: str, programs: ProgramFlags, force: bool) -> None:
     """Stop a component gracefully and start it again.
 
     \b
@@ -255,7 +259,7 @@ def restart(directory: StateDir, component: str, programs: ProgramFlags) -> None
     kubeskew restart scheduler --binaries ~/kubernetes --real scheduler
     kubeskew restart scheduler --real none
     """
-    change_timed(directory, lambda cluster: cluster.restart(component, programs))
+    change_timed(directory, lambda cluster: cluster.restart(component, programs, force=force))
 
 
 @click.command()

@@ -16,9 +16,10 @@ from kubeskew.cluster.programs.selection import (
     Choice,
     ProgramFlags,
     choose,
+    choose_again,
     parse_real,
 )
-from kubeskew.cluster.state import State, StateDir
+from kubeskew.cluster.state import Process, RunningProgram, State, StateDir
 
 
 def recorded(file):
@@ -84,7 +85,9 @@ def test_another_minor_is_refused_without_force(tmp_path):
         chosen(tmp_path, "1.36", {"1.36": "v1.35.5"})
     forced = chosen(tmp_path, "1.36", {"1.36": "v1.35.5"}, force=True)
 
-    assert forced.program.version == "v1.35.5"
+    assert (forced.program.version, forced.forced) == ("v1.35.5", True)
+    assert chosen(tmp_path, "1.36.1", {"1.36": "v1.36.3"}, force=True).forced
+    assert not chosen(tmp_path, "1.36", {"1.36": "v1.36.3"}, force=True).forced
     assert forced.note == "it reports v1.35.5, and runs as 1.36 because of --force"
 
 
@@ -109,6 +112,46 @@ def test_a_binary_of_its_own_stands_before_the_folder(tmp_path):
         UserError, match=r"reports v1\.36\.0, and the scheduler is to be 1\.35: name a program"
     ):
         chosen(tmp_path, "1.35", {}, real=(), binary=str(own))
+
+
+@pytest.mark.parametrize(
+    ("at", "before", "force", "program", "forced"),
+    [
+        ("1.36", RunningProgram("own", "v1.36.0"), False, "own", False),
+        ("1.35", RunningProgram("own", "v1.36.0"), False, "", False),
+        ("1.35", None, False, "", False),
+        ("1.35", RunningProgram("own", "v1.36.0", forced=True), False, "own", True),
+        ("1.35", None, True, "own", True),
+        ("1.35", RunningProgram("own", "v1.35.4"), True, "own", True),
+        ("1.35", RunningProgram("own", "v1.35.4"), False, None, False),
+    ],
+)
+def test_a_component_that_starts_again_keeps_what_was_decided(tmp_path, at, before, force, program, forced):
+    """A program that was left out on the way to the version stays so, one that was forced stays so, and a new
+    build of another minor is refused without force.
+    """
+    own = write_program(tmp_path / "own", "v1.36.0")
+    state = State({}, programs={"scheduler": {"binary": str(own)}})
+    process = Process("scheduler", "scheduler", at, {}, program=before)
+    wanted = state, process, Version.parse(at), {}, inspect
+    if program is None:
+        with pytest.raises(UserError, match=r"reports v1\.36\.0, and the scheduler is to be 1\.35"):
+            choose_again(*wanted, force=force)
+        return
+    choice = choose_again(*wanted, force=force)
+
+    assert (choice.program.path.name if choice.program else "", choice.forced) == (program, forced)
+
+
+def test_a_component_that_moves_needs_force_again(tmp_path):
+    """What was forced at one version says nothing of another."""
+    own = write_program(tmp_path / "own", "v1.36.0")
+    state = State({}, programs={"scheduler": {"binary": str(own)}})
+    before = RunningProgram(str(own), "v1.36.0", forced=True)
+    process = Process("scheduler", "scheduler", "1.35", {}, program=before)
+
+    assert choose_again(state, process, Version(34), {}, inspect).program is None
+    assert not choose_again(state, process, Version(36), {}, inspect).forced
 
 
 def test_a_component_with_bugs_switched_stays_emulated(tmp_path):
