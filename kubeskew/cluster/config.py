@@ -110,6 +110,11 @@ class ClusterSpec:
     real: tuple[str, ...] = ()  # kinds of components that take them
 
     @property
+    def programs(self) -> dict[str, dict[str, Any]]:
+        """Settings of real programs by the component's name, as the record has them."""
+        return {name: entry["program"] for name, entry in self.overrides.items() if entry.get("program")}
+
+    @property
     def metrics_server(self) -> bool:
         """Follows `like` unless `metrics` is set."""
         return bool(self.like) if self.metrics is None else self.metrics

@@ -163,9 +163,7 @@ def plan(
         verbosity=spec.verbosity,
         binaries=spec.binaries,
         real=[*spec.real],
-        programs={
-            name: override["program"] for name, override in spec.overrides.items() if override["program"]
-        },
+        programs=spec.programs,
     )
     check_folder(state.binaries, state.real)
     check_settings(state)

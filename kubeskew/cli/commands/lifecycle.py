@@ -1,7 +1,7 @@
 """The commands that start, change and stop a cluster: from `up` to `down`, with `fork` and `rewind`."""
 
 import shlex
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import click
@@ -116,7 +116,7 @@ def up(
     spec = base.with_flags(
         *(version, parse_gates(feature_gates), nodes, servers, port, bugs, like or ""),
         check_storage(storage or None, "--storage"),
-        *(programs.binaries, programs.real),
+        *_programs(directory, base, programs),
     )
     if directory.exists():
         given = {
@@ -129,14 +129,23 @@ def up(
             "port": port,
             "like": like,
             "metrics": config,
-            "binaries": programs.binaries,
-            "real": programs.real is not None,
+            "binaries": base.binaries
+            or (programs.binaries and (programs.named or programs.real is not None)),
+            "real": programs.real is not None or base.real,
+            "programs": config,
         }
         _check_agreement(directory, spec, {name for name, said in given.items() if said})
         _check_storage(directory, spec)
     change_timed(directory, lambda cluster: cluster.up(spec, force=force), *UPGRADE_ORDER)
     click.echo(f"The cluster is ready. Use it with:\n\n  export KUBECONFIG={directory.kubeconfig.absolute()}")
     click.echo(terminal.complete_commands("  kubectl get nodes\n\nStop it with `kubeskew down`."))
+
+
+def _programs(directory: StateDir, base: ClusterSpec, flags: ProgramFlags) -> tuple[str, Sequence[str]]:
+    """Components that a cluster file does not name may be those of the cluster that is there already."""
+    known = directory.load().real if directory.exists() and not base.real else base.real
+    binaries, _ = flags.over(base.binaries, known)
+    return binaries, base.real if flags.real is None else flags.real
 
 
 def _check_agreement(directory: StateDir, spec: ClusterSpec, given: Collection[str]) -> None:

@@ -77,18 +77,28 @@ def check_folder(folder: str, real: Iterable[str]) -> None:
 @dataclass(frozen=True, slots=True)
 class ProgramFlags:
     """The folder of real programs and the components that take them, where a command names others than the
-    record has; they stay with the cluster.
+    cluster has; they stay with the cluster. A folder that is not `named` is the environment's: it counts
+    where components are named without one.
     """
 
     binaries: str = ""
     real: Sequence[str] | None = None
+    named: bool = True
 
     def apply(self, state: State) -> None:
         """Raises UserError unless there is such a folder."""
-        state.binaries = self.binaries or state.binaries
-        if self.real is not None:
-            state.real = [*self.real]
+        state.binaries, real = self.over(state.binaries, state.real)
+        state.real = [*real]
         check_folder(state.binaries, state.real)
+
+    def over(self, binaries: str, real: Sequence[str]) -> tuple[str, Sequence[str]]:
+        """The folder and the components, which are these where nothing else is named. Raises UserError for a
+        folder that no component takes.
+        """
+        if self.real is None and self.binaries and self.named and not real:
+            raise UserError("--binaries: name the components that take its programs: --real scheduler")
+        counts = self.binaries and (self.named or self.real is not None or (real and not binaries))
+        return (self.binaries if counts else binaries), (real if self.real is None else self.real)
 
 
 SAME = ProgramFlags()

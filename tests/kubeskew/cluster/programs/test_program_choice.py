@@ -240,6 +240,30 @@ def test_flags_need_a_folder(tmp_path):
     assert (state.binaries, state.real) == (str(tmp_path), [])
 
 
+@pytest.mark.parametrize(
+    ("flags", "known", "result"),
+    [
+        (ProgramFlags("/b", ["scheduler"]), ("/a", ["controller-manager"]), ("/b", ["scheduler"])),
+        (ProgramFlags("/b"), ("/a", ["scheduler"]), ("/b", ["scheduler"])),
+        (ProgramFlags("/b", named=False), ("/a", ["scheduler"]), ("/a", ["scheduler"])),
+        (ProgramFlags("/b", named=False), ("", ["scheduler"]), ("/b", ["scheduler"])),
+        (ProgramFlags("/b", named=False), ("", []), ("", [])),
+        (ProgramFlags("/b", ["scheduler"], named=False), ("/a", []), ("/b", ["scheduler"])),
+        (ProgramFlags("", ["scheduler"]), ("/a", []), ("/a", ["scheduler"])),
+        (ProgramFlags("/b"), ("", []), None),
+    ],
+)
+def test_flags_over_what_is_known(flags, known, result):
+    """A folder of the environment counts where none is known; one that is named needs components to take its
+    programs, be it that the cluster or its file has named them.
+    """
+    if result is None:
+        with pytest.raises(UserError, match=r"--binaries: name the components that take its programs"):
+            flags.over(*known)
+        return
+    assert flags.over(*known) == result
+
+
 def test_a_cluster_file_names_programs(tmp_path):
     """Paths begin at the file; the record has the settings, and the processes their programs."""
     write_program(tmp_path / "out" / "kube-scheduler", "v1.36.0")
