@@ -151,7 +151,7 @@ class Cluster:
                         await addons.install(probes, state)
                     await addons.wait_metrics_api(probes, state)
                 except ProgramError as error:
-                    await self._give_up(state, is_new=is_new)
+                    await self._give_up(state, stopped, is_new=is_new)
                     if not is_new:
                         raise
                     raise UserError(error.reason) from None  # the log is gone, too
@@ -159,10 +159,14 @@ class Cluster:
                     hint = "What has started runs on: `kubeskew status` shows it, `kubeskew down` stops it"
                     raise ClusterError(f"{error}\n{hint}") from None
 
-    async def _give_up(self, state: State, *, is_new: bool) -> None:
-        """Stops a cluster of which a real program cannot run; nothing is left of a new one."""
+    async def _give_up(self, state: State, started: Sequence[Process], *, is_new: bool) -> None:
+        """Stops what was started with a real program that cannot run; nothing is left of a new cluster."""
         self.progress("stopping what has started")
-        await self._stop_all(state)
+        if len(started) == len(state.processes):
+            await self._stop_all(state)
+        else:
+            await self._stop(state, *started)
+            self.directory.save(state)
         if is_new:
             await creation.remove_logs(self._platform.storage, self.directory)
             self.directory.clear()
