@@ -40,7 +40,7 @@ from kubeskew.cluster.platform import Platform
 from kubeskew.cluster.probes import Probes
 from kubeskew.cluster.processes import STOP_SECONDS, environment
 from kubeskew.cluster.programs.arguments import SHIM
-from kubeskew.cluster.programs.selection import SAME, Choice, ProgramFlags, choose
+from kubeskew.cluster.programs.selection import SAME, Choice, ProgramFlags, choose_again
 from kubeskew.cluster.readiness import wait_cluster, wait_ready, wait_until
 from kubeskew.cluster.state import Process, State, StateDir
 
@@ -151,7 +151,7 @@ class Cluster:
                         await addons.install(probes, state)
                     await addons.wait_metrics_api(probes, state)
                 except ProgramError as error:
-                    await self._give_up(state, is_new=is_new)
+                    await self._give_up(state, stopped, is_new=is_new)
                     if not is_new:
                         raise
                     raise UserError(error.reason) from None  # the log is gone, too
@@ -159,10 +159,14 @@ class Cluster:
                     hint = "What has started runs on: `kubeskew status` shows it, `kubeskew down` stops it"
                     raise ClusterError(f"{error}\n{hint}") from None
 
-    async def _give_up(self, state: State, *, is_new: bool) -> None:
-        """Stops a cluster of which a real program cannot run; nothing is left of a new one."""
+    async def _give_up(self, state: State, started: Sequence[Process], *, is_new: bool) -> None:
+        """Stops what was started with a real program that cannot run; nothing is left of a new cluster."""
         self.progress("stopping what has started")
-        await self._stop_all(state)
+        if len(started) == len(state.processes):
+            await self._stop_all(state)
+        else:
+            await self._stop(state, *started)
+            self.directory.save(state)
         if is_new:
             await creation.remove_logs(self._platform.storage, self.directory)
             self.directory.clear()
@@ -176,9 +180,7 @@ class Cluster:
         choices = {}
         for name, target in targets.items():
             process = state.components()[name]
-            moving = process.version != str(target.version)
-            wanted = target.version, target.bugs, self._platform.inspect
-            choice = choose(state, name, *wanted, moving=moving, force=force)
+            choice = self._choice(state, process, target, force=force)
             if choice.reason:
                 self.progress(f"{name} {target.version} stays emulated: {choice.reason}")
             elif choice.note:
@@ -186,9 +188,13 @@ class Cluster:
                     f"{name} {target.version}: {choice.program and choice.program.path}: {choice.note}"
                 )
             choices[name] = choice
-            if not moving:
+            if process.version == str(target.version):
                 creation.give_program(state, process, choice, self._ports)
         return choices
+
+    def _choice(self, state: State, process: Process, target: Target, *, force: bool = False) -> Choice:
+        wanted = target.version, target.bugs, self._platform.inspect
+        return choose_again(state, process, *wanted, force=force)
 
     async def _release_leases(self, state: State) -> None:
         """Starts only the API servers, and releases leases in a log that was branched off, which nobody
@@ -290,24 +296,24 @@ class Cluster:
             for name in skew.upgrade_order(versioned(state, names)):
                 process = state.components()[name]
                 target = replace(Target.of(process), gates=changed_gates(process.gates, gates))
-                wanted = target.version, target.bugs, self._platform.inspect
-                choice = choose(state, name, *wanted, force=True)
-                check_gates(name, target, choice.program)
+                check_gates(name, target, self._choice(state, process, target).program)
                 if target.gates != process.gates:
                     targets[name] = target
             if not targets:
                 self.progress(f"{', '.join(names) or 'every component'}: has these gates already")
                 return
-            await self._change(state, targets, force=True)
+            await self._change(state, targets)
 
-    async def restart(self, name: str, programs: ProgramFlags = SAME) -> None:
-        """The component runs the real program that the record, or `programs`, has for it by now."""
+    async def restart(self, name: str, programs: ProgramFlags = SAME, *, force: bool = False) -> None:
+        """The component runs the real program that the record, or `programs`, has for it by now; with
+        `force`, also one of another minor.
+        """
         with self.changing() as state:
             programs.apply(state)
             targets = {}
             for each in select(state, [name]):
                 targets[each] = Target.of(state.components()[each])
-            await self._change(state, targets, force=True)
+            await self._change(state, targets, force=force)
 
     async def kill(self, name: str) -> None:
         """Sends SIGKILL; the component stays down until it is restarted."""
@@ -354,16 +360,18 @@ class Cluster:
         await self.processes.stop(process.pid, process.birth, kill=True)
 
     async def _change(
-        self, state: State, targets: Mapping[str, Target], *, force: bool, moving: bool = False
+        self, state: State, targets: Mapping[str, Target], *, force: bool = False, moving: bool = False
     ) -> None:
-        """Changes components in the given order; all steps are checked before the first."""
+        """Changes components in the given order; all steps are checked before the first. With `force`, real
+        programs may be of another minor, and of components that are `moving`, steps may be unsupported.
+        """
         choices = self._choose_programs(state, targets, force=force)
         chosen = {name: choice.program for name, choice in choices.items()}
         if moving:
             check_portable(targets, chosen)
         for name, target in targets.items():
             check_gates(name, target, chosen[name])
-        if not force:
+        if moving and not force:
             check_steps(state, targets)
         kinds = [SHIM if chosen[name] else kind_of(name) for name in targets]
         self.processes.prepare(kinds, environment(os.environ))

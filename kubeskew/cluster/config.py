@@ -40,6 +40,7 @@ from kubeskew.cluster.clusterfile import (
     object_of,
 )
 from kubeskew.cluster.failures import UserError
+from kubeskew.cluster.programs import scheduler_config
 from kubeskew.kubelet.drivers.settings import differing_delays, offer
 from kubeskew.kubelet.node import config as node_settings
 
@@ -107,6 +108,11 @@ class ClusterSpec:
     metrics: bool | None = None  # whether there is a metrics server; None: as `like` has it
     binaries: str = ""  # a folder of real programs by version
     real: tuple[str, ...] = ()  # kinds of components that take them
+
+    @property
+    def programs(self) -> dict[str, dict[str, Any]]:
+        """Settings of real programs by the component's name, as the record has them."""
+        return {name: entry["program"] for name, entry in self.overrides.items() if entry.get("program")}
 
     @property
     def metrics_server(self) -> bool:
@@ -335,9 +341,17 @@ def _program(override: Mapping[str, Any], base: Path) -> dict[str, Any]:
     found = {key: override[key] for key in _OF_PROGRAMS if override.get(key)}
     if "binary" in found:
         found["binary"] = absolute(found["binary"], base)
+    if "args" in found:
+        found["args"] = [_with_absolute_config(argument, base) for argument in found["args"]]
     if "env" in found:
         found["env"] = {key: _plain(value) for key, value in found["env"].items()}
     return found
+
+
+def _with_absolute_config(argument: str, base: Path) -> str:
+    """A scheduler's --config=FILE; other arguments stay as they are."""
+    flag, equals, value = argument.partition("=")
+    return f"{flag}={absolute(value, base)}" if equals and flag == scheduler_config.FLAG else argument
 
 
 def _plain(value: Any) -> str:

@@ -163,9 +163,7 @@ def plan(
         verbosity=spec.verbosity,
         binaries=spec.binaries,
         real=[*spec.real],
-        programs={
-            name: override["program"] for name, override in spec.overrides.items() if override["program"]
-        },
+        programs=spec.programs,
     )
     check_folder(state.binaries, state.real)
     check_settings(state)
@@ -255,7 +253,10 @@ def give_program(state: State, process: Process, choice: Choice, ports: Ports) -
     served = process.kind in REAL
     port = process.program.port if process.program is not None else 0
     process.program = RunningProgram(
-        str(choice.program.path), choice.program.version, (port or free_port(state, ports)) if served else 0
+        str(choice.program.path),
+        choice.program.version,
+        (port or free_port(state, ports)) if served else 0,
+        choice.forced,
     )
 
 

@@ -35,7 +35,10 @@ def time_of(line: str, now: datetime) -> str:
     record = _record(line)
     if record is None or not isinstance(record.get("ts"), int | float):
         return ""
-    return _text(datetime.fromtimestamp(record["ts"] / 1000, UTC))
+    try:
+        return _text(datetime.fromtimestamp(record["ts"] / 1000, UTC))
+    except (ValueError, OverflowError, OSError):  # in another unit, as a driver's own log may have it
+        return ""
 
 
 def _of_year(now: datetime, month: int, day: int, clock: timedelta) -> str:
@@ -93,6 +96,8 @@ def _value(value: Any) -> str:
 def _object(value: Any) -> str:
     """The text form of a reference, NAMESPACE/NAME; empty if it is none."""
     if not isinstance(value, dict) or "name" not in value or value.keys() - {"name", "namespace"}:
+        return ""
+    if not all(isinstance(part, str) for part in value.values()):
         return ""
     return "/".join(filter(None, (value.get("namespace"), value["name"])))
 

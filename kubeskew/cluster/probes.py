@@ -93,7 +93,7 @@ class Probes:
         path = f"/readyz?{WAIT}={wait}" if wait else "/readyz"
         status, text = await self.request("GET", process.url(path))
         if status != 200:
-            return text or "no answer"
+            return "; ".join(text.splitlines()) or "no answer"
         return await self._nodes_missing(process, killed) if process.kind == "kubelet" else ""
 
     async def answers(self, process: Process) -> Missing:

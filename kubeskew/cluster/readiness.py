@@ -190,7 +190,7 @@ async def _wait_one(
 
     def report_waiting(lacking: Missing) -> None:
         hint = " (the lease of a leader that was killed ends after 15 s)" if _NOT_LEADING in lacking else ""
-        progress(f"waiting for {process.name}: {' '.join(lacking.split())}{hint}")
+        progress(f"waiting for {process.name}: {lacking}{hint}")
 
     if process.kind != "apiserver" and probes.server_of(state, process.client) is None:
         names = " or ".join(server.name for server in state.servers_of(process.client))

@@ -68,12 +68,14 @@ def _write(path: Path, content: bytes | str) -> Path:
 @dataclass(frozen=True, slots=True)
 class RunningProgram:
     """The real program of a process: its file, the version that it reports (empty if it reports none), and
-    the port on which it serves its health and metrics over HTTPS (0 if it serves none).
+    the port on which it serves its health and metrics over HTTPS (0 if it serves none). A `forced` one may be
+    of another minor than the process.
     """
 
     path: str
     version: str = ""
     port: int = 0
+    forced: bool = False
 
     def __str__(self) -> str:
         return " ".join(filter(None, (Path(self.path).name, self.version)))

@@ -7,7 +7,7 @@ import math
 import os
 import ssl
 from base64 import b64encode
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -53,7 +53,7 @@ async def main(program: Program, programs: Programs, ctx: ComponentContext) -> N
         await proxy.start(_context(program))
         write_private(program.kubeconfig, kubeconfig_for(config, proxy.url, program.authority.read_bytes()))
         if await _server_is_ready(ctx):
-            await _start(program, programs)
+            await _start(program, programs.start())
             looking = asyncio.create_task(readiness.watch())
             try:
                 await _run(program, programs, readiness, ctx)
@@ -80,24 +80,25 @@ async def _server_is_ready(ctx: ComponentContext) -> bool:
     """
     while not ctx.stop.is_set():
         try:
-            await ctx.client.request("GET", "/readyz", accept="*/*")
+            await _before_stop(ctx.client.request("GET", "/readyz", accept="*/*"), ctx)
         except (StatusError, *CONNECTION_ERRORS):
             await ctx.environment.clock.sleep(_SERVER_POLL_SECONDS)
         else:
-            return True
+            return not ctx.stop.is_set()
     return False
 
 
-async def _start(program: Program, programs: Programs) -> None:
+async def _start(program: Program, start: Awaitable[None]) -> None:
     try:
-        await programs.start()
+        await start
     except OSError as error:
         raise ProgramEndedError(f"cannot run {program.path}: {error.strerror or error}") from error
 
 
 async def _run(program: Program, programs: Programs, readiness: Readiness, ctx: ComponentContext) -> None:
     """Waits until this process is to stop. A process of the program that ends by itself is started again, as
-    a kubelet does with a static pod; one that has never been ready is not.
+    a kubelet does with a static pod, but not before there is an API server again, without which it would only
+    end once more; one that has never been ready is not.
     """
     delays = RestartDelays(ctx.environment.clock.monotonic)
     while True:
@@ -113,16 +114,12 @@ async def _run(program: Program, programs: Programs, readiness: Readiness, ctx: 
                 async with asyncio.timeout(STOP_SECONDS):
                     await programs.stop()
             raise ProgramEndedError(f"{program.path} ended by itself: {how}")
-        if await _before_stop(_after(delays.next(name), ctx), ctx) is None:
+        await _before_stop(ctx.environment.clock.sleep(delays.next(name)), ctx)
+        if not await _server_is_ready(ctx):
             return await programs.stop()
         readiness.begin_again()
-        await programs.start_again(name)
+        await _start(program, programs.start_again(name))
         await ctx.announce(ctx.name, "started", detail=str(program))
-
-
-async def _after(seconds: float, ctx: ComponentContext) -> bool:
-    await ctx.environment.clock.sleep(seconds)
-    return True
 
 
 async def _before_stop(work: Coroutine[Any, Any, T], ctx: ComponentContext) -> T | None:

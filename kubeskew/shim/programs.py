@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from kubeskew.apimachinery.process.machine import SystemMachine
 from kubeskew.shim.program_file import Program, ProgramProcess
@@ -32,7 +33,9 @@ _EMPTIED = frozenset((name, os.devnull) for name in _AUTHORITIES)
 
 
 class Programs:
-    """The processes write to the log of this one, and are in its session and process group."""
+    """The processes write to the log of this one, and are in its session. Each has a process group of its
+    own, which signals are sent to: a wrapper need not exec its program to end with it.
+    """
 
     def __init__(self, program: Program) -> None:
         self._program = program
@@ -79,6 +82,7 @@ class Programs:
             for wait in waits:
                 wait.cancel()
         first = next(wait for wait in waits if wait in done)
+        _send(self._processes[waits[first]].pid, signal.SIGKILL)
         return waits[first], status_text(first.result())
 
     async def stop(self) -> None:
@@ -93,7 +97,9 @@ class Programs:
 
     async def _gone(self) -> None:
         for process in self._processes.values():
-            await process.wait()
+            if process.returncode is None:
+                await process.wait()
+                _send(process.pid, signal.SIGKILL)
 
     def kill(self) -> None:
         self._send(signal.SIGKILL)
@@ -101,19 +107,25 @@ class Programs:
     def _send(self, number: signal.Signals) -> None:
         for process in self._processes.values():
             if process.returncode is None:
-                try:
-                    os.kill(process.pid, number)
-                except ProcessLookupError:
-                    continue
+                _send(process.pid, number)
 
 
-def _binding() -> Callable[[], None] | None:
-    """A function that a child calls before it becomes the program: the kernel ends it with this process."""
+def _send(group: int, number: signal.Signals) -> None:
+    """Sends a signal to all that there is of a process group, which outlives its first process."""
+    with suppress(ProcessLookupError):
+        os.killpg(group, number)
+
+
+def _binding() -> Callable[[], None]:
+    """A function that a child calls before it becomes the program: it gets a process group of its own, and on
+    Linux the kernel ends it with this process.
+    """
     if sys.platform != "linux":
-        return None
+        return os.setpgrp
     prctl, parent = ctypes.CDLL(None).prctl, os.getpid()
 
     def bind() -> None:
+        os.setpgrp()
         prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(128 + signal.SIGKILL)

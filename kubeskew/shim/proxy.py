@@ -264,12 +264,18 @@ class ProgramConnection(asyncio.Protocol):
     # -- answers
 
     async def _serve(self) -> None:
-        """Answers the requests that have come."""
+        """Answers the requests that have come. After any error that is not foreseen the connection is reset:
+        nobody would answer what comes next on it.
+        """
+        answered = False
         try:
             while self._waiting:
                 await self._answer(self._waiting.popleft())
+            answered = True
         finally:
             self._task = None
+            if not answered:
+                self.abort()
 
     async def _answer(self, asked: Asked) -> None:
         proxy = self._proxy

@@ -128,7 +128,7 @@ def children(pid: int) -> list[int]:
     ],
 )
 def test_a_program_that_ends_at_once_leaves_nothing(local: Local, tmp_path: Path, body: str, text: str):
-    """One line, exit 2, and neither processes nor a cluster, so that the next `up` begins anew."""
+    """One line, exit 2, and neither processes nor a cluster, so that the next `up` can begin."""
     write_program(tmp_path / "1.36" / "kube-scheduler", "v1.36.3", body)
 
     refused = local.run("up", "--nodes", "0", "--binaries", str(tmp_path), "--real", "scheduler", code=2)
@@ -137,3 +137,23 @@ def test_a_program_that_ends_at_once_leaves_nothing(local: Local, tmp_path: Path
     assert text in line
     assert not (local.state / "state.json").exists()
     assert not [entry for entry in local.state.iterdir() if entry.name not in (".gitignore", "lock")]
+
+
+def test_a_program_that_cannot_be_picked_up_stops_nothing_else(local: Local, tmp_path: Path):
+    """`up` ends what it started itself; what ran before goes on."""
+    program = tmp_path / "1.36" / "kube-scheduler"
+    write_scheduler(program, "v1.36.3", "1.36")
+    local.run("up", "--nodes", "0", "--binaries", str(tmp_path), "--real", "scheduler")
+    process = next(each for each in local.record()["processes"] if each["name"] == "scheduler")
+    os.kill(process["pid"], signal.SIGTERM)
+    eventually(lambda: not runs(process["pid"]))
+    write_program(program, "v1.36.3", "raise SystemExit(1)")
+
+    refused = local.run("up", code=2)
+
+    assert f"kubeskew: {program} ended while starting: exit status 1; see " in refused.stderr
+    states = local.states()
+    assert (states["apiserver"], states["controller-manager"]) == ("Ready", "Ready")
+    assert states["scheduler"] != "Ready"
+    local.run("restart", "scheduler", "--real", "none")
+    assert local.states()["scheduler"] == "Ready"

@@ -1,7 +1,7 @@
 """The commands that start, change and stop a cluster: from `up` to `down`, with `fork` and `rewind`."""
 
 import shlex
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import click
@@ -36,6 +36,9 @@ force_option = click.option(
     "--force",
     is_flag=True,
     help="Allow a skew that upstream does not support, and real programs of another minor.",
+)
+force_programs_option = click.option(
+    "--force", is_flag=True, help="Accept real programs of another minor than their components."
 )
 
 
@@ -77,7 +80,7 @@ force_option = click.option(
     "--config", type=click.Path(path_type=Path, dir_okay=False), help="A cluster file (docs/cluster-file.md)."
 )
 @programs_options
-@click.option("--force", is_flag=True, help="Accept real programs of another minor than their components.")
+@force_programs_option
 def up(
     directory: StateDir,
     version: Version | None,
@@ -113,7 +116,7 @@ def up(
     spec = base.with_flags(
         *(version, parse_gates(feature_gates), nodes, servers, port, bugs, like or ""),
         check_storage(storage or None, "--storage"),
-        *(programs.binaries, programs.real),
+        *_programs(directory, base, programs),
     )
     if directory.exists():
         given = {
@@ -126,14 +129,23 @@ def up(
             "port": port,
             "like": like,
             "metrics": config,
-            "binaries": programs.binaries,
-            "real": programs.real is not None,
+            "binaries": base.binaries
+            or (programs.binaries and (programs.named or programs.real is not None)),
+            "real": programs.real is not None or base.real,
+            "programs": config,
         }
         _check_agreement(directory, spec, {name for name, said in given.items() if said})
         _check_storage(directory, spec)
     change_timed(directory, lambda cluster: cluster.up(spec, force=force), *UPGRADE_ORDER)
     click.echo(f"The cluster is ready. Use it with:\n\n  export KUBECONFIG={directory.kubeconfig.absolute()}")
     click.echo(terminal.complete_commands("  kubectl get nodes\n\nStop it with `kubeskew down`."))
+
+
+def _programs(directory: StateDir, base: ClusterSpec, flags: ProgramFlags) -> tuple[str, Sequence[str]]:
+    """Components that a cluster file does not name may be those of the cluster that is there already."""
+    known = directory.load().real if directory.exists() and not base.real else base.real
+    binaries, _ = flags.over(base.binaries, known)
+    return binaries, base.real if flags.real is None else flags.real
 
 
 def _check_agreement(directory: StateDir, spec: ClusterSpec, given: Collection[str]) -> None:
@@ -244,7 +256,8 @@ def gates(directory: StateDir, gates: str, components: tuple[str, ...]) -> None:
 @state_dir_option
 @click.argument("component", shell_complete=completion.components)
 @programs_options
-def restart(directory: StateDir, component: str, programs: ProgramFlags) -> None:
+@force_programs_option
+def restart(directory: StateDir, component: str, programs: ProgramFlags, force: bool) -> None:
     """Stop a component gracefully and start it again.
 
     \b
@@ -255,7 +268,7 @@ def restart(directory: StateDir, component: str, programs: ProgramFlags) -> None
     kubeskew restart scheduler --binaries ~/kubernetes --real scheduler
     kubeskew restart scheduler --real none
     """
-    change_timed(directory, lambda cluster: cluster.restart(component, programs))
+    change_timed(directory, lambda cluster: cluster.restart(component, programs, force=force))
 
 
 @click.command()

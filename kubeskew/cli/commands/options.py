@@ -71,9 +71,7 @@ component_option = click.option(
 
 
 def programs_options(command: F) -> F:
-    """Adds --binaries and --real, which arrive as `programs`: a ProgramFlags. Raises UserError for flags that
-    do not go together.
-    """
+    """Adds --binaries and --real, which arrive as `programs`: a ProgramFlags."""
 
     @click.option(
         "--binaries",
@@ -101,12 +99,8 @@ def program_flags(binaries: str, real: str | None, *, named: bool) -> "ProgramFl
     """`named` means that the folder was given on the command line, and not by the environment."""
     from kubeskew.cluster.programs.selection import ProgramFlags, parse_real
 
-    if real is None:
-        if named:
-            raise UserError("--binaries: name the components that take its programs: --real scheduler")
-        return ProgramFlags()
     folder = str(Path(binaries).expanduser().absolute()) if binaries else ""
-    return ProgramFlags(folder, parse_real(real))
+    return ProgramFlags(folder, None if real is None else parse_real(real), named)
 
 
 def parse_gates(text: str) -> dict[str, bool]:

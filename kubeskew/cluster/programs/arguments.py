@@ -5,7 +5,7 @@ Requests go to the shim's proxy, but for those about tokens and rights of whoeve
 the way of the component is none in the way of these.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from kubeskew.cluster import drivers
-from kubeskew.cluster.failures import UserError
+from kubeskew.cluster.programs import scheduler_config
 from kubeskew.cluster.programs.selection import settings_of
 from kubeskew.cluster.state import Process, RunningProgram, State, StateDir, write_secret
 from kubeskew.kubelet.node.config import NodeLayout
@@ -24,25 +24,30 @@ _LEASES = {
     "controller-manager": "kube-system/kube-controller-manager",
 }
 _ELECTION = "--leader-elect"
-_CONFIG = "--config"
+_TRUE = ("", "1", "t", "T", "true", "True", "TRUE")  # as Go reads the value of a switch
 
 
 def program_file(
     directory: StateDir, state: State, process: Process, program: RunningProgram, kubeconfig: Path
 ) -> dict[str, Any]:
-    """The shim's file. `kubeconfig` is the component's own, for the API servers themselves."""
+    """The shim's file. `kubeconfig` is the component's own, for the API servers themselves. Raises UserError
+    for a configuration that cannot be read.
+    """
     certificate = directory.program_certificate(process.kind)
     settings = settings_of(state, process.name)
     proxied = directory.program_file(process.name).with_suffix(".kubeconfig")
+    args = settings.get("args", ())
+    config = scheduler_config.read_config(process.name, args) if process.kind == "scheduler" else None
     around = Around(
         *(directory, state, process, program, kubeconfig, proxied, certificate),
-        args=settings.get("args", ()),
+        args=args,
         env=settings.get("env", {}),
+        config=config,
     )
     return {
         "path": program.path,
         "version": program.version,
-        "lease": _lease(process.kind, settings.get("args", ())),
+        "lease": _lease(process.kind, args, config),
         "health": f"https://127.0.0.1:{program.port}" if program.port else "",
         "kubeconfig": str(proxied),
         "tlsCertFile": str(certificate),
@@ -65,6 +70,7 @@ class Around:
     certificate: Path
     args: Sequence[str]
     env: Mapping[str, str]
+    config: Mapping[str, Any] | None  # of a scheduler whose arguments name one
 
     def common(self) -> list[str]:
         """Flags of every component of the control plane; later ones count, so that the user's stand last."""
@@ -83,52 +89,46 @@ class Around:
         ]
 
 
-def _lease(kind: str, args: Sequence[str]) -> str:
-    """Empty for a program that elects no leader."""
-    lease = _LEASES.get(kind, "")
-    for argument in args:
-        flag, _, value = argument.partition("=")
-        namespace, _, name = lease.partition("/")
+def _lease(kind: str, args: Sequence[str], config: Mapping[str, Any] | None) -> str:
+    """Empty for a program that elects no leader. Arguments take precedence over a configuration."""
+    if kind not in _LEASES:
+        return ""
+    namespace, name = _LEASES[kind].split("/")
+    election = scheduler_config.section(config or {}, "leaderElection")
+    elects = election.get("leaderElect", True) is not False
+    namespace = election.get("resourceNamespace") or namespace
+    name = election.get("resourceName") or name
+    for flag, value in _with_values(args):
         if flag == _ELECTION:
-            return lease if value in ("", "true") else ""
-        if flag == f"{_ELECTION}-resource-name":
-            lease = f"{namespace}/{value}"
+            elects = value in _TRUE
+        elif flag == f"{_ELECTION}-resource-name":
+            name = value
         elif flag == f"{_ELECTION}-resource-namespace":
-            lease = f"{value}/{name}"
-    return lease
+            namespace = value
+    return f"{namespace}/{name}" if elects else ""
+
+
+def _with_values(args: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yields flags with their values, which may be the next argument unless a flag is a switch."""
+    for place, argument in enumerate(args):
+        flag, equals, value = argument.partition("=")
+        yield flag, value if equals or flag == _ELECTION else "".join(args[place + 1 : place + 2])
 
 
 def _scheduler(around: Around) -> list[dict[str, Any]]:
-    args = [*around.common(), *map(_with_own_config(around), around.args)]
-    return [{"name": "", "args": args, "env": dict(around.env)}]
+    own = [*around.args]
+    if around.config is not None:
+        own = [argument for argument in own if not argument.startswith(f"{scheduler_config.FLAG}=")]
+        own.append(f"{scheduler_config.FLAG}={_own_config(around, around.config)}")
+    return [{"name": "", "args": [*around.common(), *own], "env": dict(around.env)}]
 
 
-def _with_own_config(around: Around) -> Callable[[str], str]:
+def _own_config(around: Around, config: Mapping[str, Any]) -> Path:
     """A scheduler that is given a configuration takes its kubeconfig from there alone: a copy names it."""
-
-    def argument_of(argument: str) -> str:
-        flag, equals, value = argument.partition("=")
-        if flag != _CONFIG:
-            return argument
-        if not equals:
-            raise UserError(f"{around.process.name}: args: write {_CONFIG}=FILE")
-        try:
-            config = yaml.safe_load(Path(value).expanduser().read_text())
-        except OSError as error:
-            raise UserError(f"{around.process.name}: cannot read {value}: {error.strerror}") from error
-        except yaml.YAMLError as error:
-            raise UserError(f"{around.process.name}: {value} is no YAML: {error}".split("\n")[0]) from error
-        if not isinstance(config, dict):
-            raise UserError(f"{around.process.name}: {value} is no configuration of a scheduler")
-        config["clientConnection"] = {
-            **(config.get("clientConnection") or {}),
-            "kubeconfig": str(around.proxied),
-        }
-        copy = around.proxied.with_suffix(".config.yaml")
-        write_secret(copy, yaml.safe_dump(config))
-        return f"{_CONFIG}={copy}"
-
-    return argument_of
+    connection = {**scheduler_config.section(config, "clientConnection"), "kubeconfig": str(around.proxied)}
+    copy = around.proxied.with_suffix(".config.yaml")
+    write_secret(copy, yaml.safe_dump({**config, "clientConnection": connection}))
+    return copy
 
 
 def _controller_manager(around: Around) -> list[dict[str, Any]]:

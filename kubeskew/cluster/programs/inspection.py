@@ -8,9 +8,11 @@ that is neither GA nor locked, as `Name=true|false (BETA - default=true)`; since
 import errno
 import os
 import re
+import signal
 import subprocess
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -84,21 +86,26 @@ def _answers(path: Path, _identity: tuple[int, ...]) -> Program:
 
 def _output(path: Path, flag: str) -> str:
     try:
-        ended = subprocess.run(  # noqa: S603 - the user's program
+        running = subprocess.Popen(  # noqa: S603 - the user's program
             [str(path), flag],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=SECONDS,
-            check=False,
+            process_group=0,
         )
-    except subprocess.TimeoutExpired:
-        raise UserError(f"{path} {flag} does not end: it ran for {SECONDS:.0f} s") from None
     except OSError as error:
         hint = ": it is of another architecture, or no program" if error.errno == errno.ENOEXEC else ""
         raise UserError(f"{path} cannot be executed: {error.strerror}{hint}") from None
-    text = ended.stdout.decode(errors="replace")
-    if ended.returncode:
+    with running:
+        try:
+            output, _ = running.communicate(timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            raise UserError(f"{path} {flag} does not end: it ran for {SECONDS:.0f} s") from None
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(running.pid, signal.SIGKILL)  # what a wrapper has started goes with it
+    text = output.decode(errors="replace")
+    if running.returncode:
         last = (text.strip().splitlines() or ["it prints nothing"])[-1][:_SHOWN]
-        raise UserError(f"{path} {flag} fails (exit status {ended.returncode}): {last}")
+        raise UserError(f"{path} {flag} fails (exit status {running.returncode}): {last}")
     return text

@@ -7,7 +7,7 @@ The folder has a folder for each version, with the programs under upstream's nam
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,8 @@ from kubeskew.apimachinery.versions import Version
 from kubeskew.cluster.clusterfile import NOT_REAL, REAL
 from kubeskew.cluster.failures import UserError
 from kubeskew.cluster.programs.inspection import Inspect, Program
-from kubeskew.cluster.state import State
+from kubeskew.cluster.programs.scheduler_config import read_config
+from kubeskew.cluster.state import Process, State
 
 NONE = "none"
 _PROGRAMS = {kind: f"kube-{kind}" for kind in REAL}
@@ -33,7 +34,8 @@ _ARGUMENT = re.compile(r"^--?([\w-]+)")
 class Choice:
     """The real program of a component, or the reason that it stays emulated though a real one was asked for.
 
-    `note` is for people: what differs from what one might expect of the program.
+    `note` is for people: what differs from what one might expect of the program. A `forced` one does not fit
+    the component's version.
     """
 
     program: Program | None = None
@@ -41,6 +43,7 @@ class Choice:
     note: str = ""
     args: Sequence[str] = ()
     env: Mapping[str, str] = field(default_factory=dict)
+    forced: bool = False
 
 
 def parse_real(text: str) -> list[str]:
@@ -74,18 +77,28 @@ def check_folder(folder: str, real: Iterable[str]) -> None:
 @dataclass(frozen=True, slots=True)
 class ProgramFlags:
     """The folder of real programs and the components that take them, where a command names others than the
-    record has; they stay with the cluster.
+    cluster has; they stay with the cluster. A folder that is not `named` is the environment's: it counts
+    where components are named without one.
     """
 
     binaries: str = ""
     real: Sequence[str] | None = None
+    named: bool = True
 
     def apply(self, state: State) -> None:
         """Raises UserError unless there is such a folder."""
-        state.binaries = self.binaries or state.binaries
-        if self.real is not None:
-            state.real = [*self.real]
+        state.binaries, real = self.over(state.binaries, state.real)
+        state.real = [*real]
         check_folder(state.binaries, state.real)
+
+    def over(self, binaries: str, real: Sequence[str]) -> tuple[str, Sequence[str]]:
+        """The folder and the components, which are these where nothing else is named. Raises UserError for a
+        folder that no component takes.
+        """
+        if self.real is None and self.binaries and self.named and not real:
+            raise UserError("--binaries: name the components that take its programs: --real scheduler")
+        counts = self.binaries and (self.named or self.real is not None or (real and not binaries))
+        return (self.binaries if counts else binaries), (real if self.real is None else self.real)
 
 
 SAME = ProgramFlags()
@@ -113,8 +126,8 @@ def choose(
     force: bool = False,
 ) -> Choice:
     """Raises UserError for a program that cannot be used; its gates are not looked at. `moving` components go
-    to another version, at which a `binary` of another minor is left out; otherwise, and in the folder, it is
-    refused unless `force` is given.
+    to another version, or have gone to it without their program: a `binary` of another minor is left out
+    there; otherwise, and in the folder, it is refused unless `force` is given.
     """
     kind, settings = kind_of(name), settings_of(state, name)
     args, env = settings.get("args", []), settings.get("env", {})
@@ -128,7 +141,31 @@ def choose(
     found = _found(state, kind, settings.get("binary", ""), version, inspect, moving, force)
     if found.program is not None:
         _check_flags(name, found.program, args)
-    return Choice(found.program, found.reason, found.note, args, env)
+        if kind == "scheduler":
+            read_config(name, args)  # before anything starts or stops
+    return replace(found, args=args, env=env)
+
+
+def choose_again(
+    state: State,
+    process: Process,
+    version: Version,
+    bugs: Mapping[str, bool],
+    inspect: Inspect,
+    *,
+    force: bool = False,
+) -> Choice:
+    """The choice for a component that is there: what was forced stays so at its version, and a program that
+    was left out on the way to it stays left out. Raises UserError.
+    """
+    before = process.program
+    moves = process.version != str(version)
+    fitted = before is not None and (before.forced or _fits(Program(Path(), before.version), version))
+    return choose(
+        *(state, process.name, version, bugs, inspect),
+        moving=moves or not fitted,
+        force=force or (before is not None and before.forced and not moves),
+    )
 
 
 def settings_of(state: State, name: str) -> Mapping[str, Any]:
@@ -145,7 +182,7 @@ def _found(
     if binary:
         program = inspect(Path(binary), True)
         if _fits(program, version) or force:
-            return Choice(program, note=_note(program, version))
+            return _chosen(program, version, force)
         if not moving:
             raise UserError(_mismatch(program, version, kind, "name a program of that minor"))
     if kind not in state.real:
@@ -160,8 +197,13 @@ def _found(
             raise UserError(_mismatch(program, version, kind, f"put it into the folder {place}/VERSION"))
         if folder.name != str(version) and not _is_patch(program, version) and not force:
             return Choice(reason=f"{path} reports {program.version}")
-        return Choice(program, note=_note(program, version))
+        return _chosen(program, version, force)
     return Choice(reason=f"there is no {place / str(version) / _PROGRAMS[kind]}")
+
+
+def _chosen(program: Program, version: Version, force: bool) -> Choice:
+    is_other = not (_fits(program, version) and _is_patch(program, version))
+    return Choice(program, note=_note(program, version), forced=force and is_other)
 
 
 def _mismatch(program: Program, version: Version, kind: str, remedy: str) -> str:

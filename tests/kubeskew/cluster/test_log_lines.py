@@ -44,6 +44,12 @@ def test_lines_of_all_forms_have_times(line, moment):
     assert time_of(line, NOW) == moment
 
 
+@pytest.mark.parametrize("moment", ["1764460800123456789", "1e300", "-1e15", '"2026-01-01"', "null"])
+def test_a_time_in_another_unit_is_none(moment):
+    """A driver's program may have its own form of JSON: its lines stay with the line before them."""
+    assert time_of(f'{{"ts":{moment},"msg":"x"}}', NOW) == ""
+
+
 def test_times_of_text_are_of_the_machines_zone(monkeypatch):
     """Text has the time of the machine, the others that of UTC."""
     monkeypatch.setenv("TZ", "XXX-02:00")
@@ -71,6 +77,7 @@ VALUES = '"count":3,"ok":true,"none":null,"list":["a"],"of":{"x":{"name":1}}'
         (TEXT, TEXT),
         ('{"ts":1.5,"caller":"a.go:1","msg":"FLAG: --v=\\"5\\"","v":1}', r'"FLAG: --v=\"5\""'),
         (UNSCHEDULABLE, UNSCHEDULABLE_TEXT),
+        ('{"ts":1.5,"msg":"m","v":0,"at":{"name":1}}', '"m" at={"name":1}'),
         (FAILED, r'"retrying" err="a \"b\"" logger="U" pod="ns/a"'),
         (
             f'{{"ts":1.5,"msg":"m","v":0,{VALUES}}}',

@@ -135,6 +135,13 @@ def test_a_gate_that_cannot_be_taken_along_says_how_to_let_go_of_it():
         (ClusterSpec(nodes=numbered_nodes(2)), {"nodes"}, "its nodes are not those of the file"),
         (ClusterSpec(servers=2), {"servers"}, "it has 1 API servers, not 2"),
         (ClusterSpec(port=7), {"port"}, "its port is 0, not 7"),
+        (ClusterSpec(binaries="/a"), {"binaries"}, "its programs are of no folder, not of /a"),
+        (ClusterSpec(real=("scheduler",)), {"real"}, "real in it are no components"),
+        (
+            ClusterSpec(overrides={"scheduler": {"program": {"binary": "/a"}}}),
+            {"programs"},
+            "its components have other programs than the file",
+        ),
     ],
 )
 def test_what_differs_from_the_cluster_that_is_there(spec: ClusterSpec, given: set[str], said: str):

@@ -6,7 +6,8 @@ import pytest
 
 from kubeskew.cluster import config, creation, readiness
 from kubeskew.cluster.failures import ClusterError
-from kubeskew.cluster.state import StateDir
+from kubeskew.cluster.probes import Probes
+from kubeskew.cluster.state import Process, StateDir
 
 
 async def test_nobody_waits_for_a_kubelet_that_gave_up(tmp_path, ports):
@@ -25,3 +26,15 @@ async def test_nobody_waits_for_a_kubelet_that_gave_up(tmp_path, ports):
     probes = SimpleNamespace(missing=missing, hosted=hosted, alive=lambda _process: True, server_of=server_of)
     with pytest.raises(ClusterError, match=r"^the kubelet of n1 does not run: checkpoint is corrupted\nSee"):
         await readiness.wait_ready(StateDir(tmp_path), probes, state, state.of_kind("kubelet"))
+
+
+async def test_what_is_missing_is_one_line():
+    """A component lists its failed checks in lines; errors and progress have one."""
+
+    async def request(*_):
+        return 503, "health: no answer\nleading: not leading"
+
+    probes = Probes(SimpleNamespace(request=request), SimpleNamespace())
+    process = Process("scheduler", "scheduler", "1.36", {})
+
+    assert await probes.missing(process) == "health: no answer; leading: not leading"

@@ -252,6 +252,17 @@ async def test_a_server_that_is_not_there_resets_the_connection(setup, upstream)
             await setup.ask("GET", PODS)
 
 
+async def test_an_error_that_is_not_foreseen_resets_the_connection(setup, monkeypatch):
+    """The program does not wait for an answer that nobody will give."""
+
+    def broken(asked):
+        raise ValueError(asked.target)
+
+    monkeypatch.setattr(setup.proxy, "call", broken)
+    with pytest.raises(BROKEN):
+        await setup.ask("GET", PODS)
+
+
 async def test_another_server_takes_over(files, upstream):
     """Of several servers one that refuses connections is left for the next."""
     gone = await Upstream().start(files)

@@ -241,6 +241,49 @@ async def test_a_program_that_does_not_end_is_killed(shim, capfd):
     assert (await shim.client.request("GET", LEASE))["spec"]["holderIdentity"] == "me"
 
 
+@pytest.mark.parametrize("end", ["stop", "by itself"])
+async def test_a_wrapper_need_not_exec_its_program(shim, end):
+    """What a wrapper has started ends with it, whether it is stopped or ends by itself."""
+    inner = shim.program.rename(shim.directory / "inner")
+    shim.program.write_text(f'#!/bin/sh\n{inner} "$@"\nexit 3\n')
+    shim.program.chmod(0o700)
+    await shim.begin("")
+    await until(lambda: any(map(is_running, pids_of(inner))), 10)
+    if end == "stop":
+        shim.stop.set()
+    else:
+        os.kill(shim.programs.pids[""], signal.SIGKILL)
+    await asyncio.wait({shim.task}, timeout=10)
+
+    await until(lambda: not any(map(is_running, pids_of(inner))), 5)
+
+
+async def test_a_program_starts_again_once_there_is_a_server(shim, upstream):
+    """As long as no API server is ready, a program that has ended is not started: it would only end again."""
+    await shim.begin("list")
+    await until(lambda: shim.health.failing() == [], 10)
+    first = shim.programs.pids[""]
+    upstream.ready = False
+    os.kill(first, signal.SIGKILL)
+    asked = upstream.readiness_asked
+    await until(lambda: upstream.readiness_asked > asked + 2, 10)
+    assert shim.programs.pids[""] == first
+
+    upstream.ready = True
+    await until(lambda: shim.programs.pids[""] != first, 10)
+
+
+async def test_a_program_that_cannot_be_started_again(shim):
+    """A build that is gone meanwhile is one line, too."""
+    await shim.begin("list")
+    await until(lambda: shim.health.failing() == [], 10)
+    shim.program.unlink()
+    os.kill(shim.programs.pids[""], signal.SIGKILL)
+
+    with pytest.raises(ProgramEndedError, match=f"cannot run {shim.program}: No such file or directory"):
+        await shim.task
+
+
 # -- as a command
 
 

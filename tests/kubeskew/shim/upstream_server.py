@@ -56,6 +56,8 @@ class Upstream:
         self._front = web.Server(self._answer, access_log=None, handler_cancellation=True)
         self._server: asyncio.Server | None = None
         self.port = 0
+        self.ready = True
+        self.readiness_asked = 0
 
     async def start(self, files: Files) -> "Upstream":
         loop = asyncio.get_running_loop()
@@ -79,7 +81,8 @@ class Upstream:
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         if request.path == "/readyz":
-            return web.Response(text="ok")
+            self.readiness_asked += 1
+            return web.Response(text="ok", status=200 if self.ready else 500)
         body = await request.content.read()
         tls = request.transport.get_extra_info("ssl_object") if request.transport is not None else None
         subject = (tls.getpeercert() or {}).get("subject", ()) if tls is not None else ()

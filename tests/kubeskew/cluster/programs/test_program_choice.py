@@ -16,9 +16,10 @@ from kubeskew.cluster.programs.selection import (
     Choice,
     ProgramFlags,
     choose,
+    choose_again,
     parse_real,
 )
-from kubeskew.cluster.state import State, StateDir
+from kubeskew.cluster.state import Process, RunningProgram, State, StateDir
 
 
 def recorded(file):
@@ -84,7 +85,9 @@ def test_another_minor_is_refused_without_force(tmp_path):
         chosen(tmp_path, "1.36", {"1.36": "v1.35.5"})
     forced = chosen(tmp_path, "1.36", {"1.36": "v1.35.5"}, force=True)
 
-    assert forced.program.version == "v1.35.5"
+    assert (forced.program.version, forced.forced) == ("v1.35.5", True)
+    assert chosen(tmp_path, "1.36.1", {"1.36": "v1.36.3"}, force=True).forced
+    assert not chosen(tmp_path, "1.36", {"1.36": "v1.36.3"}, force=True).forced
     assert forced.note == "it reports v1.35.5, and runs as 1.36 because of --force"
 
 
@@ -109,6 +112,46 @@ def test_a_binary_of_its_own_stands_before_the_folder(tmp_path):
         UserError, match=r"reports v1\.36\.0, and the scheduler is to be 1\.35: name a program"
     ):
         chosen(tmp_path, "1.35", {}, real=(), binary=str(own))
+
+
+@pytest.mark.parametrize(
+    ("at", "before", "force", "program", "forced"),
+    [
+        ("1.36", RunningProgram("own", "v1.36.0"), False, "own", False),
+        ("1.35", RunningProgram("own", "v1.36.0"), False, "", False),
+        ("1.35", None, False, "", False),
+        ("1.35", RunningProgram("own", "v1.36.0", forced=True), False, "own", True),
+        ("1.35", None, True, "own", True),
+        ("1.35", RunningProgram("own", "v1.35.4"), True, "own", True),
+        ("1.35", RunningProgram("own", "v1.35.4"), False, None, False),
+    ],
+)
+def test_a_component_that_starts_again_keeps_what_was_decided(tmp_path, at, before, force, program, forced):
+    """A program that was left out on the way to the version stays so, one that was forced stays so, and a new
+    build of another minor is refused without force.
+    """
+    own = write_program(tmp_path / "own", "v1.36.0")
+    state = State({}, programs={"scheduler": {"binary": str(own)}})
+    process = Process("scheduler", "scheduler", at, {}, program=before)
+    wanted = state, process, Version.parse(at), {}, inspect
+    if program is None:
+        with pytest.raises(UserError, match=r"reports v1\.36\.0, and the scheduler is to be 1\.35"):
+            choose_again(*wanted, force=force)
+        return
+    choice = choose_again(*wanted, force=force)
+
+    assert (choice.program.path.name if choice.program else "", choice.forced) == (program, forced)
+
+
+def test_a_component_that_moves_needs_force_again(tmp_path):
+    """What was forced at one version says nothing of another."""
+    own = write_program(tmp_path / "own", "v1.36.0")
+    state = State({}, programs={"scheduler": {"binary": str(own)}})
+    before = RunningProgram(str(own), "v1.36.0", forced=True)
+    process = Process("scheduler", "scheduler", "1.35", {}, program=before)
+
+    assert choose_again(state, process, Version(34), {}, inspect).program is None
+    assert not choose_again(state, process, Version(36), {}, inspect).forced
 
 
 def test_a_component_with_bugs_switched_stays_emulated(tmp_path):
@@ -195,6 +238,30 @@ def test_flags_need_a_folder(tmp_path):
     state = State({}, binaries=str(tmp_path), real=["scheduler"])
     ProgramFlags("", []).apply(state)
     assert (state.binaries, state.real) == (str(tmp_path), [])
+
+
+@pytest.mark.parametrize(
+    ("flags", "known", "result"),
+    [
+        (ProgramFlags("/b", ["scheduler"]), ("/a", ["controller-manager"]), ("/b", ["scheduler"])),
+        (ProgramFlags("/b"), ("/a", ["scheduler"]), ("/b", ["scheduler"])),
+        (ProgramFlags("/b", named=False), ("/a", ["scheduler"]), ("/a", ["scheduler"])),
+        (ProgramFlags("/b", named=False), ("", ["scheduler"]), ("/b", ["scheduler"])),
+        (ProgramFlags("/b", named=False), ("", []), ("", [])),
+        (ProgramFlags("/b", ["scheduler"], named=False), ("/a", []), ("/b", ["scheduler"])),
+        (ProgramFlags("", ["scheduler"]), ("/a", []), ("/a", ["scheduler"])),
+        (ProgramFlags("/b"), ("", []), None),
+    ],
+)
+def test_flags_over_what_is_known(flags, known, result):
+    """A folder of the environment counts where none is known; one that is named needs components to take its
+    programs, be it that the cluster or its file has named them.
+    """
+    if result is None:
+        with pytest.raises(UserError, match=r"--binaries: name the components that take its programs"):
+            flags.over(*known)
+        return
+    assert flags.over(*known) == result
 
 
 def test_a_cluster_file_names_programs(tmp_path):
@@ -287,11 +354,13 @@ def test_a_shim_stands_in_front_of_a_program(tmp_path):
         ([], "kube-system/kube-scheduler"),
         (["--leader-elect=true"], "kube-system/kube-scheduler"),
         (["--leader-elect-resource-name=mine", "--leader-elect-resource-namespace=default"], "default/mine"),
+        (["--leader-elect", "--leader-elect-resource-name", "mine"], "kube-system/mine"),
+        (["--leader-elect=false", "--leader-elect=True"], "kube-system/kube-scheduler"),
         (["--leader-elect=false"], ""),
     ],
 )
 def test_the_shim_knows_the_lease(tmp_path, args, lease):
-    """Arguments may name another one, or none."""
+    """Arguments may name another one, or none; the last one counts."""
     usage = (
         "      --leader-elect   x\n      --leader-elect-resource-name string   x\n"
         "      --leader-elect-resource-namespace string   x"
@@ -317,6 +386,63 @@ def test_a_schedulers_configuration_gets_the_kubeconfig(tmp_path):
     assert f"kubeconfig: {content['kubeconfig']}" in copy.read_text()
     assert "qps: 100" in copy.read_text()
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(
+    ("election", "args", "lease"),
+    [
+        ("{leaderElect: false}", [], ""),
+        ("{leaderElect: false}", ["--leader-elect=true"], "kube-system/kube-scheduler"),
+        ("{resourceName: mine, resourceNamespace: default}", [], "default/mine"),
+        ("{resourceName: mine}", ["--leader-elect=false"], ""),
+        ("null", [], "kube-system/kube-scheduler"),
+    ],
+)
+def test_a_schedulers_configuration_names_the_lease(tmp_path, election, args, lease):
+    """The shim waits for the lease of the configuration, unless arguments say otherwise."""
+    (tmp_path / "mine.yaml").write_text(f"leaderElection: {election}\n")
+    write_program(tmp_path / "kube-scheduler", usage="      --config string   x\n      --leader-elect   x")
+    settings = {
+        "binary": str(tmp_path / "kube-scheduler"),
+        "args": [f"--config={tmp_path / 'mine.yaml'}", *args],
+    }
+    _, content = started(tmp_path, {"nodes": [], "components": {"scheduler": settings}}, "scheduler")
+
+    assert content["lease"] == lease
+
+
+def test_a_relative_configuration_begins_at_the_cluster_file(tmp_path):
+    """It is found from wherever a later command is run."""
+    (tmp_path / "mine.yaml").write_text("kind: KubeSchedulerConfiguration\n")
+    write_program(tmp_path / "kube-scheduler", usage="      --config string   x")
+    (tmp_path / "cluster.yaml").write_text(
+        "nodes: []\ncomponents: {scheduler: {binary: kube-scheduler, args: [--config=mine.yaml, -v=4]}}\n"
+    )
+    spec = config.load(tmp_path / "cluster.yaml")
+
+    assert spec.overrides["scheduler"]["program"]["args"] == [f"--config={tmp_path}/mine.yaml", "-v=4"]
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (None, r"scheduler: cannot read .*/mine\.yaml: No such file or directory"),
+        ("a: [", r"mine\.yaml is no YAML: "),
+        ("- a", r"is no configuration of a scheduler"),
+    ],
+)
+def test_a_configuration_that_cannot_be_read_is_refused_before_anything_starts(tmp_path, content, text):
+    """The choice of the program refuses it in one line."""
+    file = tmp_path / "mine.yaml"
+    if content is not None:
+        file.write_text(content)
+    usage = "      --config string   x"
+    write_program(tmp_path / "kube-scheduler", usage=usage)
+    settings = {"binary": str(tmp_path / "kube-scheduler"), "args": [f"--config={file}"]}
+
+    with pytest.raises(UserError, match=text) as refused:
+        recorded({"nodes": [], "components": {"scheduler": settings}})
+    assert "\n" not in str(refused.value)
 
 
 def test_a_drivers_program_runs_once_for_each_node(tmp_path):

@@ -1,9 +1,12 @@
 """Real programs are asked for their version, flags and gates; what cannot be used is refused in one line."""
 
+from pathlib import Path
+
 import pytest
 from real_programs import write_program
 
 from kubeskew.cluster.failures import UserError
+from kubeskew.cluster.programs import inspection
 from kubeskew.cluster.programs.inspection import inspect
 
 
@@ -87,6 +90,29 @@ def test_what_is_no_program_is_refused_in_one_line(tmp_path, write, text):
         inspect(path)
     assert str(path) in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_a_program_that_does_not_end_is_killed_with_what_it_started(tmp_path, monkeypatch):
+    """Nothing of it is left running."""
+    monkeypatch.setattr(inspection, "SECONDS", 0.5)
+    path = tmp_path / "kube-scheduler"
+    path.write_text(f"#!/bin/sh\nsleep 1000 &\necho $! >>{tmp_path}/pids\nwait\n")
+    path.chmod(0o755)
+
+    with pytest.raises(UserError, match=r"--version does not end: it ran for 0 s"):
+        inspect(path)
+    pids = (tmp_path / "pids").read_text().split()
+    assert pids
+    assert all(run_by(pid) != "sleep" for pid in pids)
+
+
+def run_by(pid):
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return ""
+    name, _, fields = state.partition("(")[2].rpartition(")")
+    return "" if fields.split()[0] in "ZX" else name
 
 
 def test_a_driver_is_not_asked(tmp_path):
