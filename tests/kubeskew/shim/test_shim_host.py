@@ -243,7 +243,7 @@ async def test_a_program_that_does_not_end_is_killed(shim, capfd):
 
 @pytest.mark.parametrize("end", ["stop", "by itself"])
 async def test_a_wrapper_need_not_exec_its_program(shim, end):
-    """What a wrapper has started ends with it, whether it is stopped or ends by itself."""
+    """The program ends with its wrapper, whether that is stopped or ends by itself."""
     inner = shim.program.rename(shim.directory / "inner")
     shim.program.write_text(f'#!/bin/sh\n{inner} "$@"\nexit 3\n')
     shim.program.chmod(0o700)
@@ -259,7 +259,7 @@ async def test_a_wrapper_need_not_exec_its_program(shim, end):
 
 
 async def test_a_program_starts_again_once_there_is_a_server(shim, upstream):
-    """As long as no API server is ready, a program that has ended is not started: it would only end again."""
+    """Without an API server, a program that has ended is not started: it would only end once more."""
     await shim.begin("list")
     await until(lambda: shim.health.failing() == [], 10)
     first = shim.programs.pids[""]

@@ -144,7 +144,7 @@ def test_a_component_that_starts_again_keeps_what_was_decided(tmp_path, at, befo
 
 
 def test_a_component_that_moves_needs_force_again(tmp_path):
-    """What was forced at one version says nothing of another."""
+    """A program that was forced at one version is not at another."""
     own = write_program(tmp_path / "own", "v1.36.0")
     state = State({}, programs={"scheduler": {"binary": str(own)}})
     before = RunningProgram(str(own), "v1.36.0", forced=True)
