@@ -305,7 +305,7 @@ async def run(shim, *modes, faults=()):
     return process, await until(started, 20), log
 
 
-def told(upstream):
+def announced(upstream):
     return [(each["what"], each.get("detail", "")) for each in upstream.announced]
 
 
@@ -316,7 +316,7 @@ async def test_sigterm_ends_both(shim, upstream):
     process.send_signal(signal.SIGTERM)
 
     assert await process.wait() == 0
-    assert told(upstream) == [("started", f"kube-scheduler v1.36.3, {shim.program}"), ("stopped", "")]
+    assert announced(upstream) == [("started", f"kube-scheduler v1.36.3, {shim.program}"), ("stopped", "")]
     assert not is_running(pid)
     assert "begins with b None" in log.read_text()
 
@@ -337,7 +337,7 @@ async def test_a_crash_ends_both(shim, upstream):
 
     assert await process.wait() == -signal.SIGKILL
     detail = "f: crash before: create configmaps ns/a (call 1)"
-    assert told(upstream)[1:] == [("fault-fired", detail), ("crashed", detail)]
+    assert announced(upstream)[1:] == [("fault-fired", detail), ("crashed", detail)]
     assert [call for call in upstream.calls() if "configmaps" in call] == []
     await until(lambda: not any(map(is_running, pids_of(shim.program))), 5)
 
