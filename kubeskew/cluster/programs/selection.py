@@ -84,7 +84,11 @@ class ProgramFlags:
     named: bool = True
 
     def apply(self, state: State) -> None:
-        """Raises UserError unless there is such a folder."""
+        """Raises UserError unless there is such a folder. Without any real component, none has a binary of
+        its own any more; those of drivers stay.
+        """
+        if self.real is not None and not self.real:
+            state.programs = {n: each for n, each in state.programs.items() if kind_of(n) not in REAL}
         state.binaries, real = self.over(state.binaries, state.real)
         state.real = [*real]
         check_folder(state.binaries, state.real)

@@ -264,6 +264,17 @@ def test_flags_over_what_is_known(flags, known, result):
     assert flags.over(*known) == result
 
 
+def test_no_real_components_means_no_binaries_either():
+    """--real none makes a component emulated also if a file has named its program; drivers keep theirs."""
+    driver = {"binary": "/d"}
+    state = State({}, programs={"scheduler": {"binary": "/s"}, "driver/gpu.example.com": driver})
+    ProgramFlags("", []).apply(state)
+
+    assert state.programs == {"driver/gpu.example.com": driver}
+    ProgramFlags().apply(state)
+    assert state.programs == {"driver/gpu.example.com": driver}
+
+
 def test_a_cluster_file_names_programs(tmp_path):
     """Paths begin at the file; the record has the settings, and the processes their programs."""
     write_program(tmp_path / "out" / "kube-scheduler", "v1.36.0")
