@@ -87,6 +87,7 @@ NOT_REAL = {
     "apiserver": "a real kube-apiserver cannot store its objects here yet",
     "kubelet": "a real kubelet has no container runtime here yet",
 }
+CONFIG_FLAG = "--config"  # of a scheduler's program: its configuration
 # The kinds of components that every cluster has.
 KINDS = ("apiserver", "controller-manager", "scheduler", "kubelet")
 

@@ -32,6 +32,7 @@ from kubeskew.apiserver.storage.urls import SQLITE, is_malformed, without_passwo
 from kubeskew.cluster.clusterfile import (
     ANY_SERVER,
     CLUSTER_KEYS,
+    CONFIG_FLAG,
     NOT_REAL,
     PLUGIN_KEYS,
     REAL,
@@ -40,7 +41,6 @@ from kubeskew.cluster.clusterfile import (
     object_of,
 )
 from kubeskew.cluster.failures import UserError
-from kubeskew.cluster.programs import scheduler_config
 from kubeskew.kubelet.drivers.settings import differing_delays, offer
 from kubeskew.kubelet.node import config as node_settings
 
@@ -351,7 +351,7 @@ def _program(override: Mapping[str, Any], base: Path) -> dict[str, Any]:
 def _with_absolute_config(argument: str, base: Path) -> str:
     """A scheduler's --config=FILE; other arguments stay as they are."""
     flag, equals, value = argument.partition("=")
-    return f"{flag}={absolute(value, base)}" if equals and flag == scheduler_config.FLAG else argument
+    return f"{flag}={absolute(value, base)}" if equals and flag == CONFIG_FLAG else argument
 
 
 def _plain(value: Any) -> str:

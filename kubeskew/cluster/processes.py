@@ -83,7 +83,8 @@ class Processes(Protocol):
         ...
 
     async def stop(self, pid: int, born: str, *, kill: bool = False) -> bool:
-        """Ends the process: SIGTERM, and SIGKILL if that takes too long (or at once with `kill`).
+        """Ends the process: SIGTERM, and SIGKILL if that takes too long (or at once with `kill`), which also
+        ends what it has started.
 
         True if it ended, or had ended, without SIGKILL.
         """
@@ -104,11 +105,15 @@ class KernelProcesses:
             os.kill(pid, number)
 
     async def stop(self, pid: int, born: str, *, kill: bool = False) -> bool:
-        self.send(pid, born, signal.SIGKILL if kill else signal.SIGTERM)
+        if not kill:
+            self.send(pid, born, signal.SIGTERM)
         graceful = not kill and await _ended(pid, born, STOP_SECONDS)
         if not graceful:
+            started = _session_of(pid) if alive(pid, born) else []
             self.send(pid, born, signal.SIGKILL)
             await _ended(pid, born)
+            for process in started:
+                self.send(*process, signal.SIGKILL)
         return graceful
 
 
@@ -156,6 +161,22 @@ def birth(pid: int) -> str:
         return _birth_without_proc(pid)
     fields = stat.rpartition(")")[2].split()
     return "" if fields[0] in "ZX" else fields[19]
+
+
+def _session_of(leader: int) -> list[Identity]:
+    """The other processes of the session that `leader` began, such as a real program behind a wrapper, which
+    ends with its shim only if the shim can see to it. Empty on systems without /proc.
+    """
+    found = []
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = file.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        pid = int(file.parent.name)
+        if int(fields[3]) == leader != pid:
+            found.append((pid, "" if fields[0] in "ZX" else fields[19]))
+    return found
 
 
 def _birth_without_proc(pid: int) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from kubeskew.cluster import drivers
+from kubeskew.cluster.clusterfile import CONFIG_FLAG
 from kubeskew.cluster.programs import scheduler_config
 from kubeskew.cluster.programs.selection import settings_of
 from kubeskew.cluster.state import Process, RunningProgram, State, StateDir, write_secret
@@ -118,8 +119,8 @@ def _with_values(args: Sequence[str]) -> Iterator[tuple[str, str]]:
 def _scheduler(around: Around) -> list[dict[str, Any]]:
     own = [*around.args]
     if around.config is not None:
-        own = [argument for argument in own if not argument.startswith(f"{scheduler_config.FLAG}=")]
-        own.append(f"{scheduler_config.FLAG}={_own_config(around, around.config)}")
+        own = [argument for argument in own if not argument.startswith(f"{CONFIG_FLAG}=")]
+        own.append(f"{CONFIG_FLAG}={_own_config(around, around.config)}")
     return [{"name": "", "args": [*around.common(), *own], "env": dict(around.env)}]
 
 

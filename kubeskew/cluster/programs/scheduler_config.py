@@ -10,14 +10,13 @@ from typing import Any
 
 import yaml
 
+from kubeskew.cluster.clusterfile import CONFIG_FLAG
 from kubeskew.cluster.failures import UserError
-
-FLAG = "--config"
 
 
 def file_of(args: Sequence[str]) -> str:
     """The last argument counts; empty without one."""
-    files = [argument.partition("=")[2] for argument in args if argument.startswith(f"{FLAG}=")]
+    files = [argument.partition("=")[2] for argument in args if argument.startswith(f"{CONFIG_FLAG}=")]
     return files[-1] if files else ""
 
 
@@ -25,8 +24,8 @@ def read_config(name: str, args: Sequence[str]) -> dict[str, Any] | None:
     """None without a configuration. Raises UserError, in one line, for one that cannot be read; `name` is the
     component's.
     """
-    if FLAG in args:
-        raise UserError(f"{name}: args: write {FLAG}=FILE")
+    if CONFIG_FLAG in args:
+        raise UserError(f"{name}: args: write {CONFIG_FLAG}=FILE")
     file = file_of(args)
     if not file:
         return None

@@ -7,7 +7,7 @@ The folder has a folder for each version, with the programs under upstream's nam
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +41,6 @@ class Choice:
     program: Program | None = None
     reason: str = ""
     note: str = ""
-    args: Sequence[str] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
     forced: bool = False
 
 
@@ -86,7 +84,11 @@ class ProgramFlags:
     named: bool = True
 
     def apply(self, state: State) -> None:
-        """Raises UserError unless there is such a folder."""
+        """Raises UserError unless there is such a folder. Without any real component, none has a binary of
+        its own any more; those of drivers stay.
+        """
+        if self.real is not None and not self.real:
+            state.programs = {n: each for n, each in state.programs.items() if kind_of(n) not in REAL}
         state.binaries, real = self.over(state.binaries, state.real)
         state.real = [*real]
         check_folder(state.binaries, state.real)
@@ -130,20 +132,20 @@ def choose(
     there; otherwise, and in the folder, it is refused unless `force` is given.
     """
     kind, settings = kind_of(name), settings_of(state, name)
-    args, env = settings.get("args", []), settings.get("env", {})
     if kind in (DRIVER, PLUGIN):
         binary = settings.get("binary", "")
-        return Choice(inspect(Path(binary), False), args=args, env=env) if binary else Choice()
+        return Choice(inspect(Path(binary), False)) if binary else Choice()
     if kind not in REAL or not (settings.get("binary") or kind in state.real):
         return Choice()
     if bugs:
         return Choice(reason=f"a real program has the bugs that it has, and {bugs_flag(bugs)} is set")
     found = _found(state, kind, settings.get("binary", ""), version, inspect, moving, force)
     if found.program is not None:
+        args = settings.get("args", [])
         _check_flags(name, found.program, args)
         if kind == "scheduler":
             read_config(name, args)  # before anything starts or stops
-    return replace(found, args=args, env=env)
+    return found
 
 
 def choose_again(

@@ -3,10 +3,12 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from until import until
 
-from kubeskew.cluster.processes import ExecutedProcesses, birth, last_error
+from kubeskew.cluster.processes import ExecutedProcesses, KernelProcesses, alive, birth, last_error
 
 
 def sleeper(code: str = "import time; time.sleep(60)") -> int:
@@ -35,6 +37,26 @@ async def test_a_process_is_known_by_pid_and_birth():
 async def test_stopping_what_has_ended_is_no_error():
     """A process that is gone already counts as stopped."""
     assert await ExecutedProcesses().stop(ended(), "1")
+
+
+def wrapper(pids: Path) -> int:
+    """A leader of a session that writes the pid of what it has started."""
+    script = f"sleep 1000 & echo $! >{pids}.part; mv {pids}.part {pids}; wait"
+    process = subprocess.Popen(["/bin/sh", "-c", script], start_new_session=True)
+    process.returncode = 0
+    return process.pid
+
+
+async def test_sigkill_ends_what_a_process_has_started(tmp_path):
+    """A real program that a wrapper has not exec'ed does not outlive its shim."""
+    pids = tmp_path / "pids"
+    leader = wrapper(pids)
+    await until(pids.exists, 10)
+    started = int(pids.read_text())
+    born = birth(started)
+
+    assert not await KernelProcesses().stop(leader, birth(leader), kill=True)
+    await until(lambda: not alive(started, born), 5)
 
 
 def test_pid_zero_is_nobody():

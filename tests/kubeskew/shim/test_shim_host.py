@@ -243,7 +243,7 @@ async def test_a_program_that_does_not_end_is_killed(shim, capfd):
 
 @pytest.mark.parametrize("end", ["stop", "by itself"])
 async def test_a_wrapper_need_not_exec_its_program(shim, end):
-    """What a wrapper has started ends with it, whether it is stopped or ends by itself."""
+    """The program ends with its wrapper, whether that is stopped or ends by itself."""
     inner = shim.program.rename(shim.directory / "inner")
     shim.program.write_text(f'#!/bin/sh\n{inner} "$@"\nexit 3\n')
     shim.program.chmod(0o700)
@@ -259,7 +259,7 @@ async def test_a_wrapper_need_not_exec_its_program(shim, end):
 
 
 async def test_a_program_starts_again_once_there_is_a_server(shim, upstream):
-    """As long as no API server is ready, a program that has ended is not started: it would only end again."""
+    """Without an API server, a program that has ended is not started: it would only end once more."""
     await shim.begin("list")
     await until(lambda: shim.health.failing() == [], 10)
     first = shim.programs.pids[""]
@@ -305,7 +305,7 @@ async def run(shim, *modes, faults=()):
     return process, await until(started, 20), log
 
 
-def told(upstream):
+def announced(upstream):
     return [(each["what"], each.get("detail", "")) for each in upstream.announced]
 
 
@@ -316,7 +316,7 @@ async def test_sigterm_ends_both(shim, upstream):
     process.send_signal(signal.SIGTERM)
 
     assert await process.wait() == 0
-    assert told(upstream) == [("started", f"kube-scheduler v1.36.3, {shim.program}"), ("stopped", "")]
+    assert announced(upstream) == [("started", f"kube-scheduler v1.36.3, {shim.program}"), ("stopped", "")]
     assert not is_running(pid)
     assert "begins with b None" in log.read_text()
 
@@ -337,7 +337,7 @@ async def test_a_crash_ends_both(shim, upstream):
 
     assert await process.wait() == -signal.SIGKILL
     detail = "f: crash before: create configmaps ns/a (call 1)"
-    assert told(upstream)[1:] == [("fault-fired", detail), ("crashed", detail)]
+    assert announced(upstream)[1:] == [("fault-fired", detail), ("crashed", detail)]
     assert [call for call in upstream.calls() if "configmaps" in call] == []
     await until(lambda: not any(map(is_running, pids_of(shim.program))), 5)
 

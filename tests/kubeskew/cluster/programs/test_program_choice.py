@@ -144,7 +144,7 @@ def test_a_component_that_starts_again_keeps_what_was_decided(tmp_path, at, befo
 
 
 def test_a_component_that_moves_needs_force_again(tmp_path):
-    """What was forced at one version says nothing of another."""
+    """A program that was forced at one version is not at another."""
     own = write_program(tmp_path / "own", "v1.36.0")
     state = State({}, programs={"scheduler": {"binary": str(own)}})
     before = RunningProgram(str(own), "v1.36.0", forced=True)
@@ -262,6 +262,17 @@ def test_flags_over_what_is_known(flags, known, result):
             flags.over(*known)
         return
     assert flags.over(*known) == result
+
+
+def test_no_real_components_means_no_binaries_either():
+    """--real none makes a component emulated also if a file has named its program; drivers keep theirs."""
+    driver = {"binary": "/d"}
+    state = State({}, programs={"scheduler": {"binary": "/s"}, "driver/gpu.example.com": driver})
+    ProgramFlags("", []).apply(state)
+
+    assert state.programs == {"driver/gpu.example.com": driver}
+    ProgramFlags().apply(state)
+    assert state.programs == {"driver/gpu.example.com": driver}
 
 
 def test_a_cluster_file_names_programs(tmp_path):
