@@ -33,6 +33,7 @@ from kubeskew.cluster.change_plan import (
     select,
     versioned,
 )
+from kubeskew.cluster.clusterfile import REAL
 from kubeskew.cluster.config import ClusterSpec
 from kubeskew.cluster.controlplane import addons, static_pods
 from kubeskew.cluster.failures import ClusterError, ProgramError, UserError
@@ -277,7 +278,7 @@ class Cluster:
     ) -> None:
         """Moves components (all if none is named) in upstream's order; those at the version already stay."""
         with self.changing() as state:
-            programs.apply(state)
+            programs.apply(state, names)
             components = state.components()
             chosen = [name for name in movable(state, names) if Version.parse(components[name].version) != to]
             if not chosen:
@@ -309,7 +310,7 @@ class Cluster:
         `force`, also one of another minor.
         """
         with self.changing() as state:
-            programs.apply(state)
+            programs.apply(state, [name])
             targets = {}
             for each in select(state, [name]):
                 targets[each] = Target.of(state.components()[each])
@@ -399,9 +400,12 @@ class Cluster:
         await self._start(state, process)
         try:
             await wait_ready(self.directory, probes, state, [process], self.progress)
-        except ProgramError:
+        except ProgramError as error:
             await self._stop(state, process)
-            raise
+            if process.kind not in REAL:
+                raise
+            remedy = f"`kubeskew restart {process.name} --real none` has it emulated"
+            raise UserError(f"{error}. Mend it and restart it, or {remedy}") from None
         shown = static_pods.nodes(state)
         for kubelet in state.of_kind("kubelet") if shown else ():
             if self.runs(kubelet) and any(node in kubelet.nodes for node in shown):

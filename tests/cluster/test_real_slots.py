@@ -40,7 +40,7 @@ def is_scheduled(local: Local, name: str) -> bool:
 
 
 def program_of(local: Local) -> str:
-    return str(local.components()["scheduler"]["program"])
+    return local.components()["scheduler"]["program"] or ""
 
 
 def test_a_scheduler_is_real_emulated_and_real_again(local: Local, binaries: Path):

@@ -75,6 +75,8 @@ async def _shown(directory: StateDir, output: str) -> str:
             "stateDir": str(directory.path),
             "runtimeDir": state.runtime_dir or None,
             "storage": without_password(directory.storage_url),
+            "binaries": state.binaries or None,
+            "real": state.real,
             "components": rows,
             "nodes": [_node(directory, state, name) for name in state.nodes],
         }
@@ -82,7 +84,7 @@ async def _shown(directory: StateDir, output: str) -> str:
     switched = any(row["bugs"] for row in rows)
     real = ["PROGRAM"] if any(row["program"] for row in rows) else []
     columns = ["COMPONENT", "VERSION", *real, "STATE", "PID", "GATES", *(["BUGS"] if switched else [])]
-    shown = [{**row, "pid": row["pid"] or "-"} for row in rows]
+    shown = [{**row, "pid": row["pid"] or "-", "program": row["program"] or ""} for row in rows]
     return "\n".join(table(columns, shown, (), terminal.width()))
 
 
@@ -118,7 +120,7 @@ def _row(
         "bugs": bugs_flag(process.bugs),
         "log": str(directory.log(process.name).absolute()),
         "metrics": process.metrics_url(),
-        "program": str(process.program or ""),
+        "program": str(process.program) if process.program else None,
         "programPath": process.program.path if process.program else None,
     }
 

@@ -83,14 +83,17 @@ class ProgramFlags:
     real: Sequence[str] | None = None
     named: bool = True
 
-    def apply(self, state: State) -> None:
-        """Raises UserError unless there is such a folder. Without any real component, none has a binary of
-        its own any more; those of drivers stay.
+    def apply(self, state: State, names: Sequence[str] = ()) -> None:
+        """Changes the components of these names alone, if there are any. Raises UserError unless there is
+        such a folder. Without any real component, none of them has a binary of its own any more; those of drivers
+        stay.
         """
+        meant = {kind_of(name) for name in names} or {*REAL}
         if self.real is not None and not self.real:
-            state.programs = {n: each for n, each in state.programs.items() if kind_of(n) not in REAL}
+            left = {kind for kind in REAL if kind in meant}
+            state.programs = {n: each for n, each in state.programs.items() if kind_of(n) not in left}
         state.binaries, real = self.over(state.binaries, state.real)
-        state.real = [*real]
+        state.real = [kind for kind in REAL if kind in (real if kind in meant else state.real)]
         check_folder(state.binaries, state.real)
 
     def over(self, binaries: str, real: Sequence[str]) -> tuple[str, Sequence[str]]:

@@ -482,3 +482,14 @@ def test_a_drivers_program_runs_once_for_each_node(tmp_path):
         first["env"]["KUBELET_REGISTRAR_DIRECTORY_PATH"] != second["env"]["KUBELET_REGISTRAR_DIRECTORY_PATH"]
     )
     assert first["env"]["KUBECONFIG"] == content["kubeconfig"]
+
+
+def test_flags_change_the_components_that_a_command_names():
+    """A restart of the scheduler leaves the controller manager as it is; without names all are meant."""
+    state = State({}, binaries="/", real=["scheduler"])
+    ProgramFlags("", ["controller-manager"]).apply(state, ["controller-manager"])
+    assert state.real == ["scheduler", "controller-manager"]
+    ProgramFlags("", []).apply(state, ["scheduler"])
+    assert state.real == ["controller-manager"]
+    ProgramFlags("", ["scheduler"]).apply(state)
+    assert state.real == ["scheduler"]
