@@ -124,7 +124,7 @@ class Backing(Protocol):
         """Reads at most `limit` transactions newer than `after`, oldest first.
 
         Fewer than `limit` means that there are no more. Raises CompactedError if `after` is older than the
-        revision before `compacted`. The transaction at `compacted` itself may be missing, or its deletions.
+        revision before `compacted`: the transaction at `compacted` itself is still there.
 
         """
         ...

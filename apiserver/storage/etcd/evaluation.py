@@ -110,7 +110,7 @@ class Result:
 
 
 class Evaluation:
-    """One request on the newest state. `leases` has those that exist, `past` what the backing was asked for."""
+    """One request on the newest state. `leases` has those that exist, `past` what the backing read."""
 
     def __init__(
         self, keyspace: Keyspace, leases: Collection[int], past: Mapping[Past, Sequence[State]]
@@ -206,11 +206,11 @@ class Evaluation:
 
     def put(self, request: PutRequest) -> Result:
         key = request.key
+        if request.lease and request.lease not in self._leases:
+            raise EtcdError(errors.LEASE_NOT_FOUND)
         previous = self._state(key)
         if previous is None and (request.ignore_value or request.ignore_lease):
             raise EtcdError(errors.KEY_NOT_FOUND)
-        if request.lease and request.lease not in self._leases:
-            raise EtcdError(errors.LEASE_NOT_FOUND)
         value, lease = request.value, request.lease
         if previous is not None:
             if request.ignore_value:

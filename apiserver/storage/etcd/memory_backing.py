@@ -108,11 +108,12 @@ class MemoryBacking:
         if revision > self.revision:
             raise FutureRevisionError(revision, self.revision)
         self.compacted = revision
-        forgotten = self._commits[: max(0, revision + 1 - self._first)]
-        for key in sorted({record.key for commit in forgotten for record in commit.records}):
+        count = max(0, revision - self._first)  # but for the one at `revision`
+        superseded = self._commits[: count + 1]
+        for key in sorted({record.key for commit in superseded for record in commit.records}):
             self._forget(key, revision)
-        self._first += len(forgotten)
-        del self._commits[: len(forgotten)]
+        self._first += count
+        del self._commits[:count]
 
     def _forget(self, key: bytes, revision: int) -> None:
         """Drops states of `key` that nobody can read any more."""

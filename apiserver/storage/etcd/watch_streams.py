@@ -278,9 +278,11 @@ class WatchStream:
 
     async def _advance(self, watcher: Watcher) -> None:
         keyspace = self._watches.keyspace()
-        if watcher.next < keyspace.compacted:
-            self._remove(watcher.id)
-            self._answer(0, watcher.id, canceled=True, compacted=keyspace.compacted)
+        compacted = max(keyspace.compacted, self._watches.backing.compacted)
+        if watcher.next < compacted:
+            # As in etcd, its id stays taken, and nothing is reported for all watches, until it is cancelled.
+            del self._behind[watcher]
+            self._answer(0, watcher.id, canceled=True, compacted=compacted)
         elif watcher.next > keyspace.floor:
             self._advance_in_memory(watcher, keyspace)
         else:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, TypeVar
+from typing import Protocol, TypeVar
 
 from kubeskew.apiserver.storage.etcd.backing import ALL_KEYS
 from kubeskew.apiserver.storage.etcd.messages.rpc_pb2 import WatchCreateRequest
@@ -10,8 +10,11 @@ from kubeskew.apiserver.storage.etcd.request_checks import Interval
 from kubeskew.apiserver.storage.etcd.sorted_keys import prefix_of
 from kubeskew.apiserver.storage.etcd.wire import Change
 
-if TYPE_CHECKING:
-    from kubeskew.apiserver.storage.etcd.watch_streams import WatchStream
+
+class Receiver(Protocol):
+    """The stream that a watch belongs to."""
+
+    def push(self, watcher: "Watcher", revision: int, change: Change) -> None: ...
 
 
 class Watcher:
@@ -22,7 +25,7 @@ class Watcher:
         "puts", "start", "stream",
     )  # fmt: skip
 
-    def __init__(self, stream: "WatchStream", number: int, request: WatchCreateRequest) -> None:
+    def __init__(self, stream: Receiver, number: int, request: WatchCreateRequest) -> None:
         self.stream = stream
         self.id = number
         self.key = request.key or ALL_KEYS

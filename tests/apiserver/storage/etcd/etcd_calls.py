@@ -26,13 +26,13 @@ METHODS = {
 }  # fmt: skip
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """A call was refused: `OUT_OF_RANGE: etcdserver: …`."""
 
 
 class Client(Protocol):
     async def call(self, request: Any) -> Any:
-        """Raises Refused."""
+        """Raises RefusedError."""
         ...
 
     def watch(self) -> "Stream": ...
@@ -89,7 +89,7 @@ class LocalClient:
         try:
             return answer.FromString(await function(request.SerializeToString()))
         except EtcdError as error:
-            raise Refused(f"{error.code.name}: {error.text}") from error
+            raise RefusedError(f"{error.code.name}: {error.text}") from error
 
     def watch(self) -> Stream:
         return Stream(self._server.watches.stream().serve, pb.WatchResponse)
@@ -114,7 +114,7 @@ class GRPCClient:
         try:
             return await self.channel.unary_unary(f"/etcdserverpb.{method}")(data, timeout=20)
         except aio.AioRpcError as error:
-            raise Refused(f"{error.code().name}: {error.details()}") from error
+            raise RefusedError(f"{error.code().name}: {error.details()}") from error
 
     def watch(self) -> Stream:
         return Stream(

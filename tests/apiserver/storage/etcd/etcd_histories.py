@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from etcd_calls import Client, Refused
+from etcd_calls import Client, RefusedError
 
 from kubeskew.apiserver.storage.etcd.messages import rpc_pb2 as pb
 
@@ -17,12 +17,12 @@ LEASES = [7, 8, -9, 1 << 40]
 class History:
     """Draws requests that refer to what the history has made: keys, leases and revisions.
 
-    `prefix` is put before all keys, and leases have `number` in them, so that many histories can be run on one
-    server; `base` is the revision of that server before the history.
+    `prefix` is put before all keys, and leases have the seed in them, so that many histories can be run on
+    one server; `base` is the revision of that server before the history.
     """
 
     def __init__(self, seed: int, base: int, prefix: bytes) -> None:
-        self.draw = random.Random(seed)  # noqa: S311
+        self.draw = random.Random(seed)
         self.base = base
         self.prefix = prefix
         self.writes = 0
@@ -31,7 +31,7 @@ class History:
     def requests(self, length: int) -> Iterator[Any]:
         kinds = (
             [self.put] * 8 + [self.range] * 8 + [self.delete] * 3 + [self.txn] * 8 + [self.compact]
-            + [self.grant] * 2 + [self.revoke] + [self.time_to_live]
+            + [self.grant] * 2 + [self.revoke, self.time_to_live, self.keep_alive, pb.LeaseLeasesRequest]
         )  # fmt: skip
         for _ in range(length):
             yield self.draw.choice(kinds)()
@@ -81,8 +81,6 @@ class History:
             keys_only=self.one_in(4),
             count_only=self.one_in(6),
         )
-        if self.one_in(40):
-            request.sort_order = 9  # type: ignore[assignment]
         for bound in ("min_mod_revision", "max_mod_revision", "min_create_revision", "max_create_revision"):
             if self.one_in(6):
                 setattr(request, bound, self.base + self.draw.randrange(self.writes + 2))
@@ -149,6 +147,9 @@ class History:
     def time_to_live(self) -> pb.LeaseTimeToLiveRequest:
         return pb.LeaseTimeToLiveRequest(ID=self.draw.choice(self.leases), keys=self.one_in(2))
 
+    def keep_alive(self) -> pb.LeaseKeepAliveRequest:
+        return pb.LeaseKeepAliveRequest(ID=self.draw.choice(self.leases))
+
     def watches(self) -> Sequence[pb.WatchRequest]:
         """Requests for one stream."""
         return [pb.WatchRequest(create_request=self.watch()) for _ in range(self.draw.randrange(1, 5))]
@@ -174,11 +175,23 @@ def neutral(answer: Any, shift: int = 0) -> Any:
     if isinstance(answer, pb.LeaseTimeToLiveResponse):
         answer.TTL = min(answer.TTL, 0)
         answer.keys.sort()
+    if isinstance(answer, pb.LeaseLeasesResponse):
+        answer.leases.sort(key=lambda lease: lease.ID)
+    return answer
+
+
+async def kept_alive(client: Client, request: pb.LeaseKeepAliveRequest) -> Any:
+    stream = client.keep_alive()
+    stream.send(request)
+    answer = await stream.next()
+    await stream.close()
     return answer
 
 
 async def outcome(client: Client, request: Any) -> str:
     try:
+        if isinstance(request, pb.LeaseKeepAliveRequest):
+            return str(neutral(await kept_alive(client, request)))
         return str(neutral(await client.call(request)))
-    except Refused as refused:
+    except RefusedError as refused:
         return str(refused)
