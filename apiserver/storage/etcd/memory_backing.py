@@ -117,14 +117,13 @@ class MemoryBacking:
 
     def _forget(self, key: bytes, revision: int) -> None:
         """Drops states of `key` that nobody can read any more."""
-        records = self._records[key]
+        records = self._records.get(key, [])
         position = bisect_right(records, revision, key=_revision)
         if position and records[position - 1].value is not None:
             position -= 1
         self._size -= sum(len(key) + len(record.value or b"") for record in records[:position])
         del records[:position]
-        if not records:
-            del self._records[key]
+        if not records and self._records.pop(key, None) is not None:
             del self._keys[bisect_left(self._keys, key)]
 
     async def grant(self, lease: LeaseRecord) -> None:

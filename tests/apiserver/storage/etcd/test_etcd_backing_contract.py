@@ -199,6 +199,16 @@ class TestCompaction:
             await backing.compact(revision)
         assert backing.compacted == 2
 
+    async def test_it_goes_on_from_a_deletion(self, backing: Backing):
+        """A key that was deleted at the compacted revision is gone for the next compaction."""
+        await backing.append(put(A))
+        await backing.append(delete(A, 2))
+        await backing.append(put(B))
+        await backing.compact(3)
+        assert [commit.revision for commit in await backing.history(2, 10)] == [3, 4]
+        await backing.compact(4)
+        assert await keys_at(backing, 4) == [B]
+
     async def test_keys_outlive_it(self, backing: Backing):
         """What exists at the compacted revision exists after it, with its creation revision and version."""
         await backing.append(put(A, b"1"))
