@@ -15,7 +15,7 @@ from kubeskew.apiserver.storage.etcd.server import EtcdServer
 
 
 class SharedBacking(MemoryBacking):
-    """Commits by others are seen at `sync`, or with the next of this process; each takes a turn of the loop."""
+    """Commits by others are seen at `sync`, or with the next of this process; all take a turn of the loop."""
 
     def __init__(self) -> None:
         super().__init__()
