@@ -79,7 +79,10 @@ def find(request: RangeRequest, read: Callable[[int], tuple[Sequence[State], int
     limit = request.limit if request.limit > 0 else 0
     if request.count_only:
         return Found((), read(-1)[1], False, False)
-    states, count = read(0 if filtered or request.sort_order or not limit else limit + 1)
+    wanted = 0 if filtered or request.sort_order or not limit else limit + 1
+    states, count = read(wanted)
+    if wanted:  # so that only these are sorted, as in etcd
+        states = states[:wanted]
     if filtered:
         states = [state for state in states if _passes(request, state)]
     if request.sort_order == RangeRequest.DESCEND or request.sort_target != RangeRequest.KEY:

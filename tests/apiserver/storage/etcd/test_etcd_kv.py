@@ -179,6 +179,15 @@ async def test_pages(client: LocalClient):
     assert [(kv.key, kv.value) for kv in page.kvs] == [(b"c", b"")]
 
 
+@pytest.mark.parametrize("revision", [0, 5, 4])
+async def test_a_target_without_an_order(client: LocalClient, revision: int):
+    """A page that names a target but no order has the first keys and one more, sorted by it, and then cut."""
+    for key in (b"d", b"c", b"b", b"a"):
+        await client.call(put(key))
+    page = await client.call(get(b"a", b"\0", limit=1, sort_target=pb.RangeRequest.MOD, revision=revision))
+    assert [kv.key for kv in page.kvs] == [b"b" if revision != 4 else b"c"]
+
+
 async def test_a_transaction_is_one_revision(client: LocalClient):
     """All of a transaction's changes have one revision, and its reads see those before them."""
     await client.call(put(b"b"))
