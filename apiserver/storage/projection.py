@@ -148,6 +148,8 @@ def _event(change: Change, current: Entry | None, revision: int, sub: int = 0) -
         updates = updates_after(change, current)
         if verb is Verb.DELETE:
             lease = current.lease
+            if not value:
+                uid, value = current.uid, current.value
     return Event(  # in the order of the fields, which is the quickest
         revision, verb, key, uid, value, previous, previous_value, author, time, created, sub, updates, lease
     )

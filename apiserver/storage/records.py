@@ -50,6 +50,8 @@ class Change(NamedTuple):
     `expected` is the revision the object must be at, 0 if it must not exist. For DELETE, `value` is the
     last state.
 
+    Without it (by etcd's API) the log takes its newest state and uid.
+
     etcd's API alone gives the others: `lease` ends the object; `created` and `updates` are those of an object
     that goes on under another key, else `created` is 0 and the log knows them.
 

@@ -7,7 +7,7 @@ from etcd_calls import LocalClient, RefusedError
 from loop_clock import LoopClock
 
 from kubeskew.apimachinery.clock import SeededEntropy
-from kubeskew.apiserver.storage.etcd.backing import Backing
+from kubeskew.apiserver.storage.etcd.memory_backing import MemoryBacking
 from kubeskew.apiserver.storage.etcd.messages import rpc_pb2 as pb
 from kubeskew.apiserver.storage.etcd.server import EtcdServer
 
@@ -113,8 +113,9 @@ async def test_time_runs_out(client: LocalClient):
     await stream.close()
 
 
-async def test_a_new_server_gives_leases_their_time_again(backing: Backing):
+async def test_a_new_server_gives_leases_their_time_again():
     """Leases and their keys are kept by the backing, but not how much of their time is over."""
+    backing = MemoryBacking()
     first = await EtcdServer.open(backing, LoopClock(), SeededEntropy(1))
     client = LocalClient(first)
     await grant(client, ttl=10)
