@@ -119,6 +119,10 @@ class Log(Protocol):
         """
         ...
 
+    async def shared_revisions(self) -> Sequence[int]:
+        """Lists revisions that are those of several events."""
+        ...
+
     async def grant(self, lease: Lease) -> None:
         """Keeps a lease of etcd's API until a transaction revokes it."""
         ...
@@ -217,6 +221,7 @@ class Store(Protocol):
     """
 
     received: dict[str, int]  # events that this server has applied, by resource
+    shared_revisions: set[int]  # those of several events: they identify no object
 
     @property
     def revision(self) -> int:

@@ -154,6 +154,9 @@ class MemoryLog:
             self._listener(events)
         return revision, events
 
+    async def shared_revisions(self) -> Sequence[int]:
+        return sorted({event.revision for event in self._records.events if event.sub})
+
     async def grant(self, lease: Lease) -> None:
         self._records.leases.append(LeaseSpan(lease, self._records.newest))
 

@@ -284,6 +284,10 @@ class SQLLog:
         self._wake.set()
         return waiter
 
+    async def shared_revisions(self) -> Sequence[int]:
+        rows = await self._database.read(lambda session: session.all("shared_revisions"))
+        return [revision for (revision,) in rows]
+
     async def grant(self, lease: Lease) -> None:
         await self._database.write(lambda session: grant(session, lease))
 

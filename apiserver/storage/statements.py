@@ -327,6 +327,7 @@ NAMED: Mapping[str, sa.ClauseElement] = {
     "latest_all": _latest(events),
     "latest": _latest(events, "resource"),
     "latest_in": _latest(events, "resource", "namespace"),
+    "shared_revisions": sa.select(siblings.c.revision).distinct().order_by(siblings.c.revision),
     "any_sibling": sa.select(siblings.c.revision).limit(1),
     "count_siblings": sa.select(sa.func.count()).select_from(siblings),
     "insert_sibling": sa.insert(siblings),

@@ -8,9 +8,12 @@ from urllib.parse import urlsplit
 
 import click
 
+from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.go_formats import parse_duration
 from kubeskew.apimachinery.process.component import verbosity_option
 from kubeskew.apimachinery.process.machine import Machine, SystemMachine, machine_given
+from kubeskew.apiserver.storage.interfaces import StorageError
+from kubeskew.apiserver.storage.urls import backend_of
 
 if TYPE_CHECKING:
     from kubeskew.apiserver.storage.etcd.backing import Backing
@@ -53,6 +56,15 @@ def _url(text: str) -> ClientURL:
     return ClientURL(text, parts.scheme == "https", parts.hostname, port)
 
 
+def _storage(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
+    if value != MEMORY:
+        try:
+            backend_of(value)
+        except StorageError as error:
+            raise click.BadParameter(str(error)) from error
+    return value
+
+
 def _seconds(_context: click.Context, _parameter: click.Parameter, value: str) -> float:
     try:
         return parse_duration(value)
@@ -80,7 +92,10 @@ def _seconds(_context: click.Context, _parameter: click.Parameter, value: str) -
     "--storage",
     default=MEMORY,
     show_default=True,
-    help="What keeps the keys: `memory`, until the process ends.",
+    callback=_storage,
+    metavar="memory|URL",
+    help="What keeps the keys: the event log at a URL, which API servers may write as well, or `memory`, "
+    "until the process ends.",
 )
 @click.option("--cert-file", type=_FILE, default=None, help="The server's certificate, for URLs with https.")
 @click.option("--key-file", type=_FILE, default=None, help="The private key of --cert-file.")
@@ -117,7 +132,7 @@ def etcd(
     tls = _tls(client_urls, cert_file, key_file, trusted_ca_file, client_cert_auth)
     machine = machine_given(SystemMachine)
     machine.log(verbosity)
-    machine.run(_serve(machine, _backing(storage), client_urls, metrics_urls, tls, progress))
+    machine.run(_serve(machine, storage, client_urls, metrics_urls, tls, progress))
 
 
 def _tls(
@@ -143,17 +158,24 @@ def _tls(
     return files
 
 
-def _backing(storage: str) -> "Backing":
-    from kubeskew.apiserver.storage.etcd.memory_backing import MemoryBacking
+async def _backing(storage: str, clock: Clock) -> "Backing":
+    """Raises ClickException."""
+    if storage == MEMORY:
+        from kubeskew.apiserver.storage.etcd.memory_backing import MemoryBacking
 
-    if storage != MEMORY:
-        raise click.UsageError(f"--storage: {storage!r} is not supported; only {MEMORY!r} is")
-    return MemoryBacking()
+        return MemoryBacking()
+    from kubeskew.apiserver.storage.etcd.log_backing import LogBacking
+    from kubeskew.apiserver.storage.factory import SQLStorage
+
+    try:
+        return await LogBacking.open(await SQLStorage().log(storage, clock), clock)
+    except StorageError as error:
+        raise click.ClickException(str(error)) from error
 
 
 async def _serve(
     machine: Machine,
-    backing: "Backing",
+    storage: str,
     client_urls: Sequence[ClientURL],
     metrics_urls: Sequence[ClientURL],
     tls: "TLSFiles | None",
@@ -166,6 +188,7 @@ async def _serve(
 
     stop = asyncio.Event()
     stop_on_signals(stop, machine.exit)
+    backing = await _backing(storage, machine.clock)
     server = await EtcdServer.open(backing, machine.clock, machine.entropy(), progress_seconds=progress)
     try:
         grpc_server = GRPCServer(server, [url.text for url in client_urls])

@@ -262,22 +262,3 @@ def _commits(events: Iterable[Event]) -> Iterable[Commit]:
 
 def _revision(event: Event) -> int:
     return event.revision
-
-
-def opaque_objects(entries: Iterable[Entry]) -> Sequence[bytes]:
-    """Lists keys at which API servers expect objects, but have values that are none in JSON."""
-    keys = (bytes_of(entry.key) for entry in entries if entry.key.resource == OPAQUE)
-    return [key for key in keys if object_key(key) is not None]
-
-
-def refusal(entries: Iterable[Entry]) -> str | None:
-    """Says in one line why an emulated API server cannot use a log with these objects; None if it can."""
-    found = opaque_objects(entries)
-    if not found:
-        return None
-    first = found[0].decode("utf-8", "backslashreplace")
-    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-    return (
-        f"the log has objects that are no JSON ({first}{more}): a kube-apiserver must store them with "
-        "--storage-media-type=application/json and without encryption, and write them again"
-    )

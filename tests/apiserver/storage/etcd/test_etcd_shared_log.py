@@ -15,8 +15,8 @@ from kubeskew.apiserver.storage.etcd.backing import (
     Transaction,
     Write,
 )
-from kubeskew.apiserver.storage.etcd.keys import OPAQUE
-from kubeskew.apiserver.storage.etcd.log_backing import API_SERVER, LogBacking, refusal
+from kubeskew.apiserver.storage.etcd.keys import OPAQUE, refusal
+from kubeskew.apiserver.storage.etcd.log_backing import API_SERVER, LogBacking
 from kubeskew.apiserver.storage.interfaces import Log
 from kubeskew.apiserver.storage.memory_log import MemoryLog, MemoryRecords
 from kubeskew.apiserver.storage.records import Key, Verb
