@@ -11,8 +11,9 @@ keys that a kube-apiserver 1.36.3 wrote.
 """
 
 import string
+from base64 import b64encode
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 import orjson
@@ -113,6 +114,11 @@ def bytes_of(key: Key) -> bytes:
     return b"%b%b/%b" % (REGISTRY, prefix_of(key.resource).encode(), key.path.encode())
 
 
+def is_at_object(key: Key) -> bool:
+    """True for an OPAQUE row that is where API servers expect an object."""
+    return object_key(bytes_of(key)) is not None
+
+
 class Range(NamedTuple):
     """Keys from `key` on and before `end`, as in etcd's requests."""
 
@@ -152,6 +158,24 @@ def object_uid(value: bytes) -> str | None:
     return uid if isinstance(uid, str) else None
 
 
+def opaque_value(value: bytes) -> dict[str, Any]:
+    """Shows the value of an OPAQUE row, for readers of objects: JSON as it is, else the text, or base64."""
+    try:
+        found = orjson.loads(value)
+    except orjson.JSONDecodeError:
+        found = None
+    shown: dict[str, Any] = {"kind": "Key", "metadata": {}}
+    if isinstance(found, dict):
+        shown |= found
+        if not isinstance(shown["metadata"], dict):
+            shown["metadata"] = {}
+        return shown
+    try:
+        return {**shown, "text": value.decode()}
+    except UnicodeDecodeError:
+        return {**shown, "base64": b64encode(value).decode()}
+
+
 def stored(value: bytes) -> bytes:
     """Encodes an object's value for the log, whose objects have no line's end; `served` is the inverse.
 
@@ -169,8 +193,8 @@ def served(value: bytes) -> bytes:
 
 def opaque_objects(entries: Iterable[Entry]) -> Sequence[bytes]:
     """Lists keys at which API servers expect objects, but have values that are none in JSON."""
-    keys = (bytes_of(entry.key) for entry in entries if entry.key.resource == OPAQUE)
-    return [key for key in keys if object_key(key) is not None]
+    places = (entry.key for entry in entries if entry.key.resource == OPAQUE)
+    return [bytes_of(place) for place in places if is_at_object(place)]
 
 
 def refusal(entries: Iterable[Entry]) -> str | None:

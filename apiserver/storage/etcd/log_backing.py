@@ -26,6 +26,7 @@ from kubeskew.apiserver.storage.etcd.keys import (
     OPAQUE,
     Range,
     bytes_of,
+    is_at_object,
     object_key,
     object_uid,
     opaque_key,
@@ -80,8 +81,8 @@ class LogBacking:
         self.revision, entries = self._opened = await self._log.entries()
         self.compacted = min(horizon + 1, self.revision) if horizon else 0
         for entry in entries:
-            if entry.key.resource == OPAQUE and object_key(key := bytes_of(entry.key)) is not None:
-                self._opaque.add(key)
+            if entry.key.resource == OPAQUE and is_at_object(entry.key):
+                self._opaque.add(bytes_of(entry.key))
 
     def subscribe(self, listener: Callable[[Sequence[Commit]], None]) -> None:
         self._listener = listener
@@ -102,11 +103,9 @@ class LogBacking:
         self._opened = None
         commits = [*_commits(fresh)]
         for event in fresh:
-            if event.key.resource == OPAQUE and object_key(key := bytes_of(event.key)) is not None:
-                if event.verb is Verb.DELETE:
-                    self._opaque.discard(key)
-                else:
-                    self._opaque.add(key)
+            if event.key.resource == OPAQUE and is_at_object(event.key):
+                change = self._opaque.discard if event.verb is Verb.DELETE else self._opaque.add
+                change(bytes_of(event.key))
         self.revision = fresh[-1].revision
         if self._listener is not None:
             self._listener(commits)
