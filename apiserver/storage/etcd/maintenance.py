@@ -98,7 +98,7 @@ class Maintenance:
         return map(state_of, await self._server.backing.at(revision))
 
     async def snapshot(self, data: bytes) -> AsyncIterator[bytes]:
-        """What exists now, each key as a KeyValue with its length before it."""
+        """Sends all that exists now, each key as a KeyValue with its length before it."""
         states = await self._states(self._server.keyspace.revision)
         content = SNAPSHOT_MAGIC + b"".join(state.encoded() for state in states)
         content += bytes(-len(content) % _PAGE_BYTES)

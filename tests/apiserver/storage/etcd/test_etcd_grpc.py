@@ -1,6 +1,5 @@
 """etcd's API over sockets: services, refusals, TLS, and what clients may send that is no request."""
 
-import asyncio
 import hashlib
 import json
 from collections.abc import AsyncIterator
