@@ -41,13 +41,12 @@ async def server() -> AsyncIterator[EtcdServer]:
 async def grpc_server(server: EtcdServer) -> AsyncIterator[GRPCServer]:
     serving = GRPCServer(server, [URL])
     yield serving
-    await serving.stop(None)
+    await serving.stop()
 
 
 @pytest.fixture
 async def client(grpc_server: GRPCServer) -> AsyncIterator[GRPCClient]:
-    port = grpc_server.listen("127.0.0.1:0", None)
-    await grpc_server.start()
+    port = await grpc_server.listen("127.0.0.1", 0, None)
     connected = GRPCClient(f"127.0.0.1:{port}")
     yield connected
     await connected.close()
@@ -85,7 +84,7 @@ async def test_status(client: GRPCClient):
         ("Auth/UserAdd", "FAILED_PRECONDITION: etcdserver: not capable"),
         ("Cluster/MemberAdd", "FAILED_PRECONDITION: etcdserver: not capable"),
         ("Maintenance/MoveLeader", "FAILED_PRECONDITION: etcdserver: bad leader transferee"),
-        ("KV/Unknown", "UNIMPLEMENTED: Method not found!"),
+        ("KV/Unknown", "UNIMPLEMENTED: unknown method Unknown for service etcdserverpb.KV"),
         ("KV/Put", "INVALID_ARGUMENT: etcdserver: key is not provided"),
     ],
 )
@@ -185,8 +184,7 @@ class TestTLS:
 
     async def test_certificates(self, grpc_server: GRPCServer, authority: Authority, files: TLSFiles):
         """A client with a certificate of the trusted authority is served, one without or of another not."""
-        port = grpc_server.listen("localhost:0", files)
-        await grpc_server.start()
+        port = await grpc_server.listen("127.0.0.1", 0, files.context())
         assert await self.call(port, authority, authority.client("apiserver")) == 2
         stranger = Authority.create(datetime.now(UTC)).client("apiserver")
         for pair in (None, stranger):
