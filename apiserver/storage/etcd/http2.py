@@ -220,7 +220,7 @@ class Connection(asyncio.Protocol):
 
     def _flush(self) -> None:
         if self._credit:
-            self._out.append(_frame(_WINDOW_UPDATE, 0, 0, self._credit.to_bytes(4, "big")))
+            self._out.insert(0, _frame(_WINDOW_UPDATE, 0, 0, self._credit.to_bytes(4, "big")))
             self._credit = 0
         if self._out and not self._transport.is_closing():
             data = b"".join(self._out)
