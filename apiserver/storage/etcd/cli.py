@@ -78,8 +78,14 @@ def _seconds(_context: click.Context, _parameter: click.Parameter, value: str) -
 )
 @click.option("--cert-file", type=_FILE, default=None, help="The server's certificate, for URLs with https.")
 @click.option("--key-file", type=_FILE, default=None, help="The private key of --cert-file.")
-@click.option("--trusted-ca-file", type=_FILE, default=None, help="The CA of clients' certificates.")
-@click.option("--client-cert-auth", is_flag=True, help="Serve only clients with a certificate of that CA.")
+@click.option(
+    "--trusted-ca-file", type=_FILE, default=None, help="Serve only clients with a certificate of this CA."
+)
+@click.option(
+    "--client-cert-auth",
+    is_flag=True,
+    help="Serve only clients with a certificate, of the system's CAs without --trusted-ca-file.",
+)
 @click.option(
     "--watch-progress-notify-interval",
     "progress",
@@ -127,8 +133,6 @@ def _tls(
         return None
     if certificate is None or key is None:
         raise click.UsageError("--cert-file and --key-file must both be present for https")
-    if client_auth and trusted is None:
-        raise click.UsageError("--client-cert-auth needs --trusted-ca-file")
     files = TLSFiles(certificate, key, trusted, client_auth)
     try:
         files.context()

@@ -45,7 +45,9 @@ _REFUSED: Mapping[str, Mapping[str, Refusal]] = {
 
 @dataclass(frozen=True, slots=True)
 class TLSFiles:
-    """`trusted_ca` with `client_auth` makes clients show a certificate of that authority."""
+    """Clients show a certificate of `trusted_ca` if there is one. `client_auth` without it takes those of the
+    system's authorities, as in etcd (client/pkg/transport/listener.go, 3.6).
+    """
 
     certificate: Path
     key: Path
@@ -56,7 +58,9 @@ class TLSFiles:
         """Raises OSError, ValueError."""
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=self.trusted_ca)
         context.load_cert_chain(self.certificate, self.key)
-        context.verify_mode = ssl.CERT_REQUIRED if self.client_auth else ssl.CERT_NONE
+        if self.trusted_ca is None and self.client_auth:
+            context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
+        context.verify_mode = ssl.CERT_REQUIRED if self.trusted_ca or self.client_auth else ssl.CERT_NONE
         context.set_alpn_protocols(["h2", "http/1.1"])
         return context
 

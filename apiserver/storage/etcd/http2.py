@@ -115,7 +115,7 @@ class _Stream:
         self.writable: asyncio.Event | None = None
 
     async def requests(self) -> AsyncIterator[bytes]:
-        """What the client sends, until it ends its side."""
+        """Yields the client's messages, until it ends its side."""
         self.readable = asyncio.Event()
         while True:
             while self.messages:
