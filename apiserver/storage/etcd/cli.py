@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from kubeskew.apiserver.storage.etcd.grpc_server import TLSFiles
 
 _FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
-_STOP_SECONDS = 2.0
 MEMORY = "memory"
 
 
@@ -29,11 +28,6 @@ class ClientURL(NamedTuple):
     secure: bool
     host: str
     port: int
-
-    @property
-    def address(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}"
 
 
 def _urls(_context: click.Context, _parameter: click.Parameter, value: str) -> Sequence[ClientURL]:
@@ -86,7 +80,7 @@ def _seconds(_context: click.Context, _parameter: click.Parameter, value: str) -
     "metrics_urls",
     default="",
     callback=_urls,
-    help="URLs for /health, /version and /metrics, without TLS.",
+    help="Further URLs for /health, /version and /metrics, without TLS.",
 )
 @click.option(
     "--storage",
@@ -99,8 +93,14 @@ def _seconds(_context: click.Context, _parameter: click.Parameter, value: str) -
 )
 @click.option("--cert-file", type=_FILE, default=None, help="The server's certificate, for URLs with https.")
 @click.option("--key-file", type=_FILE, default=None, help="The private key of --cert-file.")
-@click.option("--trusted-ca-file", type=_FILE, default=None, help="The CA of clients' certificates.")
-@click.option("--client-cert-auth", is_flag=True, help="Serve only clients with a certificate of that CA.")
+@click.option(
+    "--trusted-ca-file", type=_FILE, default=None, help="Serve only clients with a certificate of this CA."
+)
+@click.option(
+    "--client-cert-auth",
+    is_flag=True,
+    help="Serve only clients with a certificate, of the system's CAs without --trusted-ca-file.",
+)
 @click.option(
     "--watch-progress-notify-interval",
     "progress",
@@ -148,11 +148,9 @@ def _tls(
         return None
     if certificate is None or key is None:
         raise click.UsageError("--cert-file and --key-file must both be present for https")
-    if client_auth and trusted is None:
-        raise click.UsageError("--client-cert-auth needs --trusted-ca-file")
     files = TLSFiles(certificate, key, trusted, client_auth)
     try:
-        files.credentials()
+        files.context()
     except (OSError, ValueError) as error:
         raise click.UsageError(f"--cert-file: {error}") from error
     return files
@@ -194,15 +192,16 @@ async def _serve(
         grpc_server = GRPCServer(server, [url.text for url in client_urls])
         try:
             for url in client_urls:
-                port = grpc_server.listen(url.address, tls if url.secure else None)
+                port = await grpc_server.listen(
+                    url.host, url.port, tls.context() if url.secure and tls else None
+                )
                 click.echo(f"serving etcd's API at {'https' if url.secure else 'http'}://{url.host}:{port}")
-            await grpc_server.start()
             async with served(server, [(url.host, url.port) for url in metrics_urls]):
                 machine.settle()
                 await stop.wait()
         except OSError as error:
             raise click.ClickException(str(error)) from error
         finally:
-            await grpc_server.stop(_STOP_SECONDS)
+            await grpc_server.stop()
     finally:
         await server.close()

@@ -1,8 +1,20 @@
 """The errors of etcd's API: gRPC's code and etcd's text (api/v3rpc/rpctypes/error.go, 3.6)."""
 
+from enum import IntEnum
 from typing import NamedTuple
 
-from grpc import StatusCode
+
+class StatusCode(IntEnum):
+    """gRPC's codes, of those that are used."""
+
+    INVALID_ARGUMENT = 3
+    NOT_FOUND = 5
+    RESOURCE_EXHAUSTED = 8
+    FAILED_PRECONDITION = 9
+    OUT_OF_RANGE = 11
+    UNIMPLEMENTED = 12
+    INTERNAL = 13
+    UNAVAILABLE = 14
 
 
 class Refusal(NamedTuple):

@@ -332,7 +332,7 @@ class Evaluation:
 
 
 def _on_revisions(request: RangeRequest) -> bool:
-    """Whether the answer depends on the revision that this very transaction gets."""
+    """True if the answer depends on the revision that this very transaction gets."""
     return bool(
         request.min_mod_revision
         or request.max_mod_revision

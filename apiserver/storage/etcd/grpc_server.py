@@ -1,33 +1,24 @@
-"""etcd's services over gRPC: which method is answered by what, and the options of the connection."""
+"""etcd's services over gRPC: which method is answered by what, and where."""
 
+import asyncio
+import logging
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import grpc
-from grpc import aio
 
 from kubeskew.apiserver.storage.etcd import errors
-from kubeskew.apiserver.storage.etcd.errors import EtcdError, Refusal
+from kubeskew.apiserver.storage.etcd.errors import EtcdError, Refusal, StatusCode
+from kubeskew.apiserver.storage.etcd.http2 import CallError, Connection, Streaming, Unary
+from kubeskew.apiserver.storage.etcd.http_server import HTTPAnswers
 from kubeskew.apiserver.storage.etcd.maintenance import Maintenance
 from kubeskew.apiserver.storage.etcd.server import EtcdServer
 from kubeskew.apiserver.storage.interfaces import StorageError
 
-Unary = Callable[[bytes], Awaitable[bytes]]
+_RECEIVED_BYTES = 8 << 20  # of a message; above the limit that is refused in etcd's words
 
-_RECEIVED_BYTES = 8 << 20  # above the limit that is refused in etcd's words
-_OPTIONS = (
-    ("grpc.max_receive_message_length", _RECEIVED_BYTES),
-    ("grpc.max_send_message_length", -1),
-    # Go's clients ping idle connections; the library's defaults would end them with "too many pings".
-    ("grpc.http2.max_ping_strikes", 0),
-    ("grpc.http2.min_ping_interval_without_data_ms", 0),
-    ("grpc.http2.min_recv_ping_interval_without_data_ms", 0),
-    ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.so_reuseport", 0),
-)
+log = logging.getLogger(__name__)
+
 # The rest of Auth manages users and roles, which are not kept.
 _REFUSED: Mapping[str, Mapping[str, Refusal]] = {
     "etcdserverpb.Auth": {
@@ -54,27 +45,37 @@ _REFUSED: Mapping[str, Mapping[str, Refusal]] = {
 
 @dataclass(frozen=True, slots=True)
 class TLSFiles:
-    """`trusted_ca` with `client_auth` makes clients show a certificate of that authority."""
+    """Clients show a certificate of `trusted_ca` if there is one. `client_auth` without it takes those of the
+    system's authorities, as in etcd (client/pkg/transport/listener.go, 3.6).
+    """
 
     certificate: Path
     key: Path
     trusted_ca: Path | None
     client_auth: bool
 
-    def credentials(self) -> Any:
+    def context(self) -> ssl.SSLContext:
         """Raises OSError, ValueError."""
-        check = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        check.load_cert_chain(self.certificate, self.key)  # the library reports nothing until clients fail
-        authority = self.trusted_ca.read_bytes() if self.trusted_ca is not None else None
-        pair = (self.key.read_bytes(), self.certificate.read_bytes())
-        return grpc.ssl_server_credentials([pair], authority, self.client_auth)
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=self.trusted_ca)
+        context.load_cert_chain(self.certificate, self.key)
+        if self.trusted_ca is None and self.client_auth:
+            context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
+        context.verify_mode = ssl.CERT_REQUIRED if self.trusted_ca or self.client_auth else ssl.CERT_NONE
+        context.set_alpn_protocols(["h2", "http/1.1"])
+        return context
 
 
 class GRPCServer:
+    """Also answers HTTP/1.1 at the same port, as etcd does."""
+
+    most_bytes = _RECEIVED_BYTES
+
     def __init__(self, server: EtcdServer, client_urls: Sequence[str]) -> None:
-        self._server = aio.server(options=_OPTIONS)
+        self.connections: dict[Connection, None] = {}
+        self._answers = HTTPAnswers(server)
+        self._listeners: list[asyncio.Server] = []
         maintenance = Maintenance(server, client_urls)
-        unary: Mapping[str, Mapping[str, Unary]] = {
+        methods: Mapping[str, Mapping[str, Unary]] = {
             "etcdserverpb.KV": {
                 "Range": server.range,
                 "Put": server.put,
@@ -99,60 +100,59 @@ class GRPCServer:
             "etcdserverpb.Auth": {"AuthStatus": maintenance.auth_status},
             "grpc.health.v1.Health": {"Check": _serving},
         }
-        streams = {
-            "etcdserverpb.Watch": {
-                "Watch": grpc.stream_stream_rpc_method_handler(
-                    _streamed(lambda it: server.watches.stream().serve(it))
-                )
-            },
-            "etcdserverpb.Lease": {
-                "LeaseKeepAlive": grpc.stream_stream_rpc_method_handler(_streamed(server.lease_keep_alive))
-            },
-            "etcdserverpb.Maintenance": {
-                "Snapshot": grpc.unary_stream_rpc_method_handler(_streamed(maintenance.snapshot))
-            },
+        refused = {
+            _path(service, method): _refusing(refusal)
+            for service, refusals in _REFUSED.items()
+            for method, refusal in refusals.items()
         }
-        for service in sorted({*unary, *streams, *_REFUSED}):
-            handlers = {
-                **{name: _handler(answer) for name, answer in unary.get(service, {}).items()},
-                **{name: _handler(_refusing(why)) for name, why in _REFUSED.get(service, {}).items()},
-                **streams.get(service, {}),
-            }
-            generic = grpc.method_handlers_generic_handler(service, handlers)
-            self._server.add_generic_rpc_handlers([generic])
+        self._services = {*methods, "etcdserverpb.Watch"}
+        self.unary: Mapping[bytes, Unary] = refused | {
+            _path(service, method): answer
+            for service, answers in methods.items()
+            for method, answer in answers.items()
+        }
+        self.streaming: Mapping[bytes, Streaming] = {
+            b"/etcdserverpb.Watch/Watch": lambda requests: server.watches.stream().serve(requests),
+            b"/etcdserverpb.Lease/LeaseKeepAlive": server.lease_keep_alive,
+            b"/etcdserverpb.Maintenance/Snapshot": maintenance.snapshot,
+        }
 
-    def listen(self, address: str, tls: TLSFiles | None) -> int:
+    async def listen(self, host: str, port: int, tls: ssl.SSLContext | None) -> int:
         """Returns the port. Raises OSError if it cannot listen there."""
-        try:
-            if tls is None:
-                port = self._server.add_insecure_port(address)
-            else:
-                port = self._server.add_secure_port(address, tls.credentials())
-        except RuntimeError as error:
-            raise OSError(f"listen tcp {address}: {error}") from error
-        if not port:
-            raise OSError(f"listen tcp {address}: bind failed")
-        return int(port)
+        loop = asyncio.get_running_loop()
+        listener = await loop.create_server(lambda: Connection(self), host, port, ssl=tls)
+        self._listeners.append(listener)
+        return int(listener.sockets[0].getsockname()[1])
 
-    async def start(self) -> None:
-        await self._server.start()
+    async def stop(self) -> None:
+        for listener in self._listeners:
+            listener.close()
+        for connection in list(self.connections):
+            connection.close()
+        for listener in self._listeners:
+            await listener.wait_closed()
 
-    async def stop(self, grace: float | None) -> None:
-        await self._server.stop(grace)
+    def failed(self, error: Exception) -> CallError:
+        if isinstance(error, EtcdError):
+            return CallError(error.code, error.text)
+        if isinstance(error, StorageError):
+            return CallError(errors.TIMEOUT.code, f"{errors.TIMEOUT.text}: {error}")
+        log.error("a call failed", exc_info=error)
+        return CallError(StatusCode.INTERNAL, str(error))
+
+    def unknown(self, path: str) -> CallError:
+        """Words it as Go's server does."""
+        service, _, method = path.removeprefix("/").rpartition("/")
+        if service in self._services:
+            return CallError(StatusCode.UNIMPLEMENTED, f"unknown method {method} for service {service}")
+        return CallError(StatusCode.UNIMPLEMENTED, f"unknown service {service}")
+
+    async def plain(self, path: str) -> tuple[int, str, str]:
+        return await self._answers.answer(path)
 
 
-def _handler(answer: Unary) -> Any:
-    async def answered(request: bytes, context: Any) -> bytes:
-        try:
-            return await answer(request)
-        except EtcdError as error:
-            await context.abort(error.code, error.text)
-            raise
-        except StorageError as error:
-            await context.abort(errors.TIMEOUT.code, f"{errors.TIMEOUT.text}: {error}")
-            raise
-
-    return grpc.unary_unary_rpc_method_handler(answered)
+def _path(service: str, method: str) -> bytes:
+    return f"/{service}/{method}".encode()
 
 
 def _refusing(refusal: Refusal) -> Unary:
@@ -164,14 +164,3 @@ def _refusing(refusal: Refusal) -> Unary:
 
 async def _serving(_: bytes) -> bytes:
     return b"\x08\x01"
-
-
-def _streamed(answers: Callable[[Any], AsyncIterator[bytes]]) -> Any:
-    async def answered(requests: Any, context: Any) -> AsyncIterator[bytes]:
-        try:
-            async for answer in answers(requests):
-                yield answer
-        except EtcdError as error:
-            await context.abort(error.code, error.text)
-
-    return answered

@@ -97,8 +97,8 @@ class Maintenance:
             return keyspace.at(revision, ALL_KEYS, ALL_KEYS)
         return map(state_of, await self._server.backing.at(revision))
 
-    async def snapshot(self, data: bytes) -> AsyncIterator[bytes]:
-        """What exists now, each key as a KeyValue with its length before it."""
+    async def snapshot(self, requests: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """Sends all that exists now, each key as a KeyValue with its length before it."""
         states = await self._states(self._server.keyspace.revision)
         content = SNAPSHOT_MAGIC + b"".join(state.encoded() for state in states)
         content += bytes(-len(content) % _PAGE_BYTES)

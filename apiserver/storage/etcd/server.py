@@ -177,12 +177,19 @@ class EtcdServer:
 
     async def _evaluated(self, evaluate: Callable[[Evaluation], Outcome]) -> Outcome:
         """Evaluates, with the states of the past that turn out to be needed."""
+        self._follow_compaction()
         past: dict[Past, Sequence[State]] = {}
         while True:
             try:
                 return evaluate(Evaluation(self.keyspace, self.leases.by_id, past))
             except PastNeededError as error:
                 past[error.past] = await self._past(error.past)
+
+    def _follow_compaction(self) -> None:
+        """Another process may have compacted the backing."""
+        compacted = min(self.backing.compacted, self.keyspace.revision)
+        if compacted > max(self.keyspace.compacted, 0):
+            self.keyspace.compact(compacted)
 
     async def _past(self, past: Past) -> Sequence[State]:
         try:

@@ -85,7 +85,8 @@ class WatchIndex:
     def of(self, key: bytes) -> Iterator[Watcher]:
         yield from self._keys.get(key, ())
         for length in self._lengths:
-            yield from self._prefixes.get(key[:length], ())
+            if length <= len(key):
+                yield from self._prefixes.get(key[:length], ())
         for (first, end), watchers in self._ranges.items():
             if first <= key and (end == ALL_KEYS or key < end):
                 yield from watchers

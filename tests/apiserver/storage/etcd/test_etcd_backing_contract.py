@@ -210,7 +210,7 @@ class TestCompaction:
         assert await keys_at(backing, 4) == [B]
 
     async def test_keys_outlive_it(self, backing: Backing):
-        """What exists at the compacted revision exists after it, with its creation revision and version."""
+        """A key that exists at the compacted revision has its creation revision and version after it."""
         await backing.append(put(A, b"1"))
         await backing.append(put(A, b"2", at=2, created=2, version=2))
         await backing.compact(3)

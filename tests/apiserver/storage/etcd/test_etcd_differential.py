@@ -14,10 +14,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from etcd_calls import Client, GRPCClient, LocalClient, Stream
+from etcd_calls import Client, GRPCClient, Stream
 from etcd_histories import History, outcome
 
 from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
+from kubeskew.apiserver.storage.etcd.grpc_server import GRPCServer
 from kubeskew.apiserver.storage.etcd.memory_backing import MemoryBacking
 from kubeskew.apiserver.storage.etcd.messages import rpc_pb2 as pb
 from kubeskew.apiserver.storage.etcd.server import EtcdServer
@@ -63,9 +64,13 @@ async def real_etcd() -> AsyncIterator[GRPCClient]:
 
 
 @asynccontextmanager
-async def ours() -> AsyncIterator[LocalClient]:
+async def ours() -> AsyncIterator[GRPCClient]:
     server = await EtcdServer.open(MemoryBacking(), SystemClock(), SeededEntropy(1))
-    yield LocalClient(server)
+    serving = GRPCServer(server, [])
+    client = GRPCClient(f"127.0.0.1:{await serving.listen('127.0.0.1', 0, None)}")
+    yield client
+    await client.close()
+    await serving.stop()
     await server.close()
 
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 
 import pytest
-from etcd_calls import LocalClient
+from etcd_calls import LocalClient, RefusedError
 from loop_clock import LoopClock
 
 from kubeskew.apimachinery.clock import SeededEntropy
@@ -107,6 +107,17 @@ async def test_writers_of_one_key_and_of_ranges(client: LocalClient, shared: Sha
     deleted = sum(answer.deleted for answer in answers[20:])
     assert shared.revision == 1 + 20 + deleted
     assert sum(not answer.HasField("prev_kv") for answer in answers[:20]) in (deleted, deleted + 1)
+
+
+async def test_a_compaction_by_others(client: LocalClient, shared: SharedBacking):
+    """A revision that another process compacted cannot be read here either."""
+    for at in (0, 2, 3):
+        await shared.by_others(write(b"a", b"1", at))
+    await client.call(pb.RangeRequest(key=b"a", revision=2))
+    await shared.compact(4)
+    with pytest.raises(RefusedError, match="required revision has been compacted"):
+        await client.call(pb.RangeRequest(key=b"a", revision=2))
+    assert (await client.call(pb.RangeRequest(key=b"a", revision=4))).count == 1
 
 
 async def test_a_watch_sees_others(client: LocalClient, shared: SharedBacking):

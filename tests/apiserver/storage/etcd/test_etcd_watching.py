@@ -236,6 +236,17 @@ async def test_a_reader_who_does_not_read(
     assert (server.watches.streams, server.watches.watchers) == (0, 0)
 
 
+async def test_prefixes_of_several_lengths(client: LocalClient, stream: Stream):
+    """A watch of a prefix sees a key once, however long the prefixes of other watches are."""
+    await created(stream, watch(b"a", b"b"))
+    await created(stream, watch(b"ab", b"ac"))
+    await created(stream, watch(b"b/cd", b"b/ce"))
+    await put(client, b"a")
+    await put(client, b"b/cd")
+    answers = [await stream.next() for _ in range(2)]
+    assert [(answer.watch_id, len(answer.events)) for answer in answers] == [(0, 1), (2, 1)]
+
+
 async def test_ten_thousand_watches(client: LocalClient, server: EtcdServer, stream: Stream):
     """Of ten thousand watches of prefixes, a write reaches those that it concerns and looks at no other."""
     for number in range(10_000):
