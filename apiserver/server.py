@@ -48,7 +48,8 @@ from kubeskew.apiserver.routes.paths import Paths
 from kubeskew.apiserver.serviceaccount.tokens import AccountKeys
 from kubeskew.apiserver.services import Services
 from kubeskew.apiserver.state_metrics import StateMetrics
-from kubeskew.apiserver.storage.interfaces import Log, Store
+from kubeskew.apiserver.storage.etcd.keys import OPAQUE, refusal
+from kubeskew.apiserver.storage.interfaces import Log, StorageError, Store
 from kubeskew.apiserver.storage.records import ComponentEvent
 from kubeskew.apiserver.webhooks.client import WebhookClient
 from kubeskew.apiserver.webhooks.endpoints import ServiceResolver
@@ -92,7 +93,7 @@ class APIServer:
             table=table,
             store=store,
             log=event_log,
-            codec=Codec(table, environment, webhooks),
+            codec=Codec(table, environment, webhooks, store.shared_revisions),
             authenticator=_authenticator(options, keys, store, environment, metrics.tokens),
             account_keys=keys,
             authorizer=Access(store, environment),
@@ -346,6 +347,8 @@ async def serve(
 
     event_log = await machine.storage.log(options.storage_url, environment.clock)
     async with await CachedStore.open(event_log, environment.clock) as store:
+        if (line := refusal(store.list(OPAQUE).entries)) is not None:
+            raise StorageError(line)
         opened()
         with serving_pair(options, environment.clock.now()) as options:
             server = APIServer(options, environment, store, event_log, machine)

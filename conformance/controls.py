@@ -27,7 +27,7 @@ from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.evidence.log import Logged, Write
 from kubeskew.conformance.evidence.node_files import node_records
 from kubeskew.conformance.evidence.nodes import NodeRecords, PreparedClaim
-from kubeskew.conformance.evidence.rows import evidence, rows
+from kubeskew.conformance.evidence.rows import Place, evidence, rows
 from kubeskew.conformance.invariants.invariant import Violation
 from kubeskew.conformance.invariants.judgement import judge
 from kubeskew.conformance.storage.nodes import KeptNode, kept_nodes
@@ -44,7 +44,7 @@ class LocalControl:
         self._cluster = Cluster(self._directory, platform, progress)
         self._faults = ClusterFaults(self._cluster)
         self._keep = keep
-        self._writes: dict[int, Write] = {}  # those of the log that have been read, by revision
+        self._writes: dict[Place, Write] = {}  # those of the log that have been read
         self._progress = progress
         self._branches: list[LocalControl] = []
         self._reader: Reader | None = None  # is asked for the revision before and after every step

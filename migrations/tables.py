@@ -18,7 +18,7 @@ from sqlalchemy import (
 )
 
 # The newest migration. A test compares it with Alembic's own idea, which costs an import to ask for.
-HEAD = "0003"
+HEAD = "0004"
 
 # SQLite makes only an INTEGER the row id; PostgreSQL needs 64 bits.
 REVISION = BigInteger().with_variant(Integer(), "sqlite")
@@ -34,6 +34,7 @@ metadata = MetaData(
 )
 
 # `digest` is the sum of the checksums of all objects after the event, `checksum` that of its own row.
+# `updates` counts the updates since the create; `lease` is one of etcd's API that ends the object, or 0.
 #
 # No two events continue the same state of an object: the log cannot fork. `previous` is the revision of the
 # event before it, a create's that of the deletion it follows, 0 if there is none. The constraint's index also
@@ -58,7 +59,38 @@ events = Table(
     Column("time", BigInteger, nullable=False),
     Column("digest", BigInteger, nullable=False, server_default="0"),
     Column("checksum", BigInteger, nullable=False, server_default="0"),
+    Column("updates", BigInteger, nullable=False, server_default="0"),
+    Column("lease", BigInteger, nullable=False, server_default="0"),
     UniqueConstraint("resource", "namespace", "name", "previous", name="uq_events_previous"),
+)
+
+# Further events of the revision of an event in `events`, which has the sub-revision 0: they come by
+# etcd's API alone, which gives one revision to all keys of a transaction. `digest` is as after the last one.
+siblings = Table(
+    "siblings",
+    metadata,
+    Column("sub", BigInteger, primary_key=True, autoincrement=False),
+    Column("revision", BigInteger, primary_key=True, autoincrement=False),
+    Column("resource", TEXT, nullable=False),
+    Column("namespace", TEXT, nullable=False),
+    Column("name", TEXT, nullable=False),
+    Column("uid", TEXT, nullable=False),
+    Column("verb", TEXT, nullable=False),
+    Column("value", LargeBinary, nullable=False),
+    Column("previous", BigInteger, nullable=False),
+    Column("created", BigInteger, nullable=False),
+    Column("user", TEXT, nullable=False),
+    Column("component", TEXT, nullable=False),
+    Column("component_version", TEXT, nullable=False),
+    Column("server_version", TEXT, nullable=False),
+    Column("request_id", TEXT, nullable=False),
+    Column("time", BigInteger, nullable=False),
+    Column("digest", BigInteger, nullable=False),
+    Column("checksum", BigInteger, nullable=False),
+    Column("updates", BigInteger, nullable=False),
+    Column("lease", BigInteger, nullable=False),
+    PrimaryKeyConstraint("revision", "sub", name="pk_siblings"),
+    UniqueConstraint("resource", "namespace", "name", "previous", name="uq_siblings_previous"),
 )
 
 objects = Table(
@@ -71,6 +103,19 @@ objects = Table(
     Column("revision", BigInteger, nullable=False),
     Column("created", BigInteger, nullable=False),
     Column("value", LargeBinary, nullable=False),
+    Column("updates", BigInteger, nullable=False, server_default="0"),
+    Column("lease", BigInteger, nullable=False, server_default="0"),
+)
+
+# Leases of etcd's API: `granted` is the newest revision at that time, `revoked` that of the transaction that
+# deleted their keys, 0 before. A branch gives back those that were later revoked.
+leases = Table(
+    "leases",
+    metadata,
+    Column("id", BigInteger, primary_key=True, autoincrement=False),
+    Column("granted", BigInteger, primary_key=True, autoincrement=False),
+    Column("ttl", BigInteger, nullable=False),
+    Column("revoked", BigInteger, nullable=False),
 )
 
 timeline = Table(

@@ -91,14 +91,15 @@ class ParsedObjects:
     """Parses once each of the few objects that most writes are checked against; they are never changed."""
 
     def __init__(self, size: int) -> None:
-        self._by_revision: TwoGenerationCache[int, Object] = TwoGenerationCache(size)
+        self._by_revision: TwoGenerationCache[tuple[int, Key], Object] = TwoGenerationCache(size)
 
     def of(self, entry: Entry) -> Object:
         """The object is as stored; raises what reading it raises."""
-        obj = self._by_revision.get(entry.revision)
+        state = entry.revision, entry.key
+        obj = self._by_revision.get(state)
         if obj is None:
             obj = object_of(entry)
-            self._by_revision.put(entry.revision, obj)
+            self._by_revision.put(state, obj)
         return obj
 
 

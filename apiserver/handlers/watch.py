@@ -389,7 +389,8 @@ class Encoder:
         line = self._kept.get(key)
         if line is None:
             line = event_bytes(change.type, self._object(change))
-            self._kept.put(key, line)
+            if change.shown not in self._scope.services.store.shared_revisions:
+                self._kept.put(key, line)
         return line
 
     def _line(self, change: Change) -> bytes:

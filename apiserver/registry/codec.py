@@ -10,7 +10,7 @@ server that does not know the number drops the field. Objects are stored as JSON
 key: a value whose type does not fit is the other design's.
 """
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any, cast
 
 from kubeskew.apimachinery import conversion
@@ -80,7 +80,15 @@ def form_of(resource: Resource) -> Form:
 class Codec:
     """Encodes for the store and decodes from it, at one version and gate set."""
 
-    def __init__(self, table: ResourceTable, environment: Environment, client: ReviewClient) -> None:
+    def __init__(
+        self,
+        table: ResourceTable,
+        environment: Environment,
+        client: ReviewClient,
+        shared_revisions: Container[int] = (),
+    ) -> None:
+        """Nothing is remembered of `shared_revisions`, which are those of several objects."""
+        self._shared_revisions = shared_revisions
         self.table = table
         self.environment = environment
         # Served bytes by (revision, form); True: the stored bytes themselves.
@@ -200,7 +208,8 @@ class Codec:
         if found is None:
             own = self._own.get(value) == key[1]
             found = own or self._examine(resource, value)
-            self._served.put(key, found)
+            if revision not in self._shared_revisions:
+                self._served.put(key, found)
         return value if isinstance(found, bool) else found
 
     form_of = staticmethod(form_of)
@@ -210,7 +219,7 @@ class Codec:
         known, form, served = self._served.get, form_of(resource), self.served
         return [
             (value if known((revision, form)) is True else served(resource, value, revision), revision)
-            for _, _, revision, _, value in entries
+            for _, _, revision, _, value, *_ in entries
         ]
 
     def object(self, resource: Resource, value: bytes, revision: int) -> Object:
@@ -270,7 +279,8 @@ class Codec:
         raw = None if resource.custom else raw_fields(resource.schema)
         if raw is not None and raw.make_compact(served):
             return _encoded(served, resource)[0]
-        return True if served == obj else _encoded(served, resource)[0]
+        as_stored = served == obj and _is_spliceable(value, obj)
+        return True if as_stored else _encoded(served, resource)[0]
 
     def _read(self, obj: Object, resource: Resource, text: bytes = b"") -> Object:
         """A stored object is decoded in the version it is stored in, with defaults. Its raw fields keep their
@@ -315,6 +325,14 @@ def _encoded(obj: Object, resource: Resource) -> tuple[bytes, Resource | None]:
         return encode(obj), resource
     value, tidy = raw_extensions.dumps(arranged(obj))
     return value, resource if tidy else None
+
+
+def _is_spliceable(value: bytes, obj: Object) -> bool:
+    """False for objects that others wrote by etcd's API with another order of fields, or with a
+    resourceVersion: the revision could not be put into their bytes.
+    """
+    head = encode({"kind": obj["kind"], "apiVersion": obj["apiVersion"], "metadata": {}})[:-2]
+    return value.startswith(head) and "resourceVersion" not in obj["metadata"]
 
 
 def _normalised(obj: Object, schema: Schema) -> Object:

@@ -9,13 +9,15 @@ which the checksum proves. What remains damaged, or is gone, is written down and
 that this event left cannot be read, and revisions that are gone are not given again.
 """
 
+import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from itertools import islice, takewhile
 from typing import Any
 
 from kubeskew.apiserver.storage.interfaces import CompactedError, DamageError, FutureRevisionError
-from kubeskew.apiserver.storage.operations import Metadata, Range, newest, record
+from kubeskew.apiserver.storage.operations import NO_LIMIT, Metadata, Range, newest, record
 from kubeskew.apiserver.storage.projection import digest, entry_sum, is_intact
 from kubeskew.apiserver.storage.records import (
     DAMAGED,
@@ -55,6 +57,8 @@ class Replay:
     projection: list[Entry]
     metadata: Metadata
     digest: int  # of the newest event
+    further: int = 0  # events that are not the first of their revision
+    gone: Difference | None = None  # of them, if nothing else is damaged
     differences: list[Difference] = field(default_factory=list)
 
     @property
@@ -113,12 +117,13 @@ def verify(session: Session, mark: int = 0) -> Replay:
     replay.differences += _fold(all_events(session), replay)
     if head < mark:
         replay.differences.append(lost_tail(head, mark))
-    missing = metadata.expected(head) - replay.events
+    missing = metadata.expected(head) - (replay.events - replay.further)
     if missing and not any(difference.what == "events-lost" for difference in replay.differences):
         text = f"the log has {replay.events} events and should have {replay.events + missing}"
         replay.differences.append(Difference("events-lost", head, None, text))
-    differences = compare(replay.objects, projection)
-    replay.differences += differences
+    if replay.gone is not None and not replay.differences:
+        replay.differences.append(replay.gone)
+    replay.differences += compare(replay.objects, projection)
     total = sum(map(entry_sum, projection))
     if total != kept + metadata.digest_offset and not replay.differences:
         text = f"the digest kept with revision {newest} is not that of the objects, which are as in the log"
@@ -126,28 +131,81 @@ def verify(session: Session, mark: int = 0) -> Replay:
     return replay
 
 
-def all_events(session: Session) -> Iterator[ObjectRow]:
-    """The oldest row comes first."""
+def all_events(session: Session) -> Iterator[tuple[int, ObjectRow]]:
+    """Yields sub-revisions and rows with the columns of `events`; the oldest comes first."""
     revision = 0
     while rows := session.all("all_events", revision=revision, limit=CHUNK_EVENTS):
-        yield from rows
+        last = rows[-1][0] if len(rows) == CHUNK_EVENTS else NO_LIMIT
+        further = session.all("all_siblings", revision=revision, until=last)
+        first = [(0, row) for row in rows]
+        yield from (
+            heapq.merge(first, [(row[0], row[1:]) for row in further], key=_place) if further else first
+        )
         revision = rows[-1][0]
 
 
-def _fold(rows: Iterator[ObjectRow], replay: Replay) -> Iterator[Difference]:
+def _place(numbered: tuple[int, ObjectRow]) -> tuple[int, int]:
+    sub, row = numbered
+    return row[0], sub
+
+
+def _fold(rows: Iterator[tuple[int, ObjectRow]], replay: Replay) -> Iterator[Difference]:
     """Brings the objects of `replay` up to date row by row; yields the damages of events."""
     last = replay.metadata.base
-    for row in rows:
+    sums = _Sums(replay.metadata)
+    for sub, row in rows:
         revision = row[0]
         replay.events += 1
+        replay.further += sub > 0
+        if not sub:
+            sums.compare()
         if revision > last + 1:
+            sums.known = False
             yield from _gap(last + 1, revision - 1, replay.metadata.lost)
         last = max(last, revision)
-        if revision not in replay.metadata.damaged and not is_intact(row):
+        if revision not in replay.metadata.damaged and not is_intact(row, sub):
+            sums.known = False
             yield damaged_event(row)
         put(replay.objects, row)
+        sums.add(row, replay.objects)
     if replay.metadata.floor > last:
         yield from _gap(last + 1, replay.metadata.floor, replay.metadata.lost)
+    sums.compare()
+    replay.gone = sums.gone
+
+
+class _Sums:
+    """Compares the digest of each revision with the objects after it, up to the first damage: the loss of an
+    event that others share their revision with is seen by nothing else.
+    """
+
+    def __init__(self, metadata: Metadata) -> None:
+        self.gone: Difference | None = None  # an event that was first missed
+        self.known = not (metadata.lost or metadata.damaged or metadata.missing or metadata.digest_offset)
+        self._base = metadata.base
+        self._sums: dict[Key, int] = {}
+        self._total = 0
+        self._newest: ObjectRow | None = None  # of the revision that is summed up
+
+    def add(self, row: ObjectRow, objects: Mapping[Key, Entry]) -> None:
+        if not self.known:
+            return
+        key = Key(row[1], row[2], row[3])
+        entry = objects.get(key)
+        state = entry_sum(entry) if entry is not None else 0
+        self._total += state - self._sums.pop(key, 0)
+        if state:
+            self._sums[key] = state
+        self._newest = row
+
+    def compare(self) -> None:
+        """Called when all rows of a revision are added."""
+        row = self._newest
+        if not self.known or row is None or row[0] <= self._base or row[15] == self._total:
+            return
+        self.known = False
+        text = f"the objects after revision {row[0]} are not those of its digest: one of its events is gone"
+        self.gone = Difference("events-lost", row[0], None, text)
 
 
 def put(objects: dict[Key, Entry], row: ObjectRow) -> None:
@@ -156,7 +214,7 @@ def put(objects: dict[Key, Entry], row: ObjectRow) -> None:
     if row[5] == Verb.DELETE.value:
         objects.pop(key, None)
     else:
-        objects[key] = Entry(key, row[4], row[0], row[8], row[6])
+        objects[key] = Entry(key, row[4], row[0], row[8], row[6], row[17], row[18])
 
 
 def _gap(first: int, last: int, known: Sequence[Range]) -> Iterator[Difference]:
@@ -218,8 +276,10 @@ class Salvage:
     """Everything stands here that could be read of a damaged database."""
 
     events: dict[int, Row]
-    projection: dict[int, Entry]  # by revision
+    siblings: dict[tuple[int, int], Row]  # by revision and sub-revision, with the columns of `events`
+    projection: Sequence[Entry]
     timeline: list[Row]
+    leases: list[Row]
     metadata: Metadata
 
 
@@ -228,14 +288,21 @@ def rebuilt(salvage: Salvage, mark: int) -> tuple[Repair, dict[Key, Entry], Meta
     before, events = salvage.metadata, salvage.events
     newest = max(events, default=EMPTY_REVISION)
     head = max(newest, before.floor, mark)
-    repair = Repair(head, len(events), 0, "")
+    repair = Repair(head, len(events) + len(salvage.siblings), 0, "")
     objects: dict[Key, Entry] = {}
     damaged: set[int] = set()
-    for revision in sorted(events):
-        row = events[revision]
-        if not is_intact(row):
-            row = events[revision] = _mended(row, salvage.projection, repair)
-            if not is_intact(row):
+    projection: dict[int, list[Entry]] = {}
+    for entry in salvage.projection:
+        projection.setdefault(entry.revision, []).append(entry)
+    for revision, sub in sorted([*((revision, 0) for revision in events), *salvage.siblings]):
+        row = salvage.siblings[revision, sub] if sub else events[revision]
+        if not is_intact(row, sub):
+            row = _mended(row, sub, projection.get(revision, ()), repair)
+            if sub:
+                salvage.siblings[revision, sub] = row
+            else:
+                events[revision] = row
+            if not is_intact(row, sub):
                 damaged.add(revision)
         put(objects, row)
     total = sum(map(entry_sum, objects.values()))
@@ -263,21 +330,22 @@ def rebuilt(salvage: Salvage, mark: int) -> tuple[Repair, dict[Key, Entry], Meta
     return repair, objects, metadata
 
 
-def _mended(row: Row, projection: Mapping[int, Entry], repair: Repair) -> Row:
-    """Takes the object from the table of objects, if the checksum proves it; else the row stays as it is."""
-    entry = projection.get(row[0])
-    if entry is None:
-        return row
-    candidate = (row[0], *entry.key, entry.uid, row[5], entry.value, row[7], entry.created, *row[9:])
-    if not is_intact(candidate):
-        return row
-    repair.healed.append(damaged_event(candidate))
-    return candidate
+def _mended(row: Row, sub: int, entries: Iterable[Entry], repair: Repair) -> Row:
+    """Takes the object from the `entries` of the table of objects at its revision, if the checksum proves it;
+    else the row stays as it is.
+    """
+    for entry in entries:
+        head = (row[0], *entry.key, entry.uid, row[5], entry.value, row[7], entry.created)
+        candidate = (*head, *row[9:17], entry.updates, entry.lease)
+        if is_intact(candidate, sub):
+            repair.healed.append(damaged_event(candidate))
+            return candidate
+    return row
 
 
 def _digest_mended(events: dict[int, Row], newest: int, digest: int, repair: Repair) -> bool:
     """Corrects the digest of the newest event, if its checksum proves that only the digest is damaged."""
-    candidate = (*events[newest][:15], digest, events[newest][16])
+    candidate = (*events[newest][:15], digest, *events[newest][16:])
     if not is_intact(candidate):
         return False
     events[newest] = candidate
@@ -304,6 +372,9 @@ def _gone(first: int, last: int) -> Difference:
 def fill(session: Session, salvage: Salvage, objects: Mapping[Key, Entry], metadata: Metadata) -> None:
     """The store of `session` must be empty."""
     session.insert("insert_event", [salvage.events[revision] for revision in sorted(salvage.events)])
+    further = [(sub, *salvage.siblings[revision, sub]) for revision, sub in sorted(salvage.siblings)]
+    session.insert("insert_sibling", further)
+    session.many("put_lease", salvage.leases)
     session.insert("put_object", [entry_row(entry) for entry in objects.values()])
     session.many("record", [row[1:] for row in salvage.timeline])  # numbered again, in the same order
     for name, value in metadata.rows():
@@ -319,10 +390,12 @@ def copy_log(source: Session, target: Session, note: ComponentEvent) -> Branch:
     objects: dict[Key, Entry] = {}
     count = 0
     for rows in _events_to_copy(source, note.revision):
-        target.insert("insert_event", rows)
+        target.insert("insert_event", [tuple(row) for sub, row in rows if not sub])
+        target.insert("insert_sibling", [(sub, *row) for sub, row in rows if sub])
         count += len(rows)
-        for row in rows:
+        for _, row in rows:
             put(objects, row)
+    target.many("put_lease", leases_at(source.all("leases"), note.revision))
     target.insert("put_object", [entry_row(entry) for entry in objects.values()])
     timeline = source.all("timeline", since=0, seq=0)
     target.many("record", [row[1:] for row in timeline if row[1] <= note.revision])
@@ -333,15 +406,19 @@ def copy_log(source: Session, target: Session, note: ComponentEvent) -> Branch:
     return Branch(note.revision, count, len(objects), head)
 
 
-def _events_to_copy(source: Session, until: int) -> Iterator[list[Row]]:
-    revision = 0
-    while rows := source.all("all_events", revision=revision, limit=COPY_EVENTS):
-        wanted = [row for row in rows if row[0] <= until]
-        if wanted:
-            yield wanted
-        if len(wanted) < len(rows):
-            return
-        revision = rows[-1][0]
+def _events_to_copy(source: Session, until: int) -> Iterator[list[tuple[int, ObjectRow]]]:
+    rows = takewhile(lambda numbered: numbered[1][0] <= until, all_events(source))
+    while chunk := list(islice(rows, COPY_EVENTS)):
+        yield chunk
+
+
+def leases_at(rows: Iterable[Row], revision: int) -> list[Row]:
+    """Gives back the leases that were granted by then and revoked later."""
+    return [
+        (lease, granted, ttl, revoked if revoked <= revision else 0)
+        for lease, granted, ttl, revoked in rows
+        if granted <= revision
+    ]
 
 
 def newest_of(source: Session, revision: int) -> int:

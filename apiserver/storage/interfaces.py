@@ -7,7 +7,16 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Protocol, Self
 
 from kubeskew.apimachinery.clock import Clock
-from kubeskew.apiserver.storage.records import Change, ComponentEvent, Entry, Event, Key, Page
+from kubeskew.apiserver.storage.records import (
+    Change,
+    ComponentEvent,
+    Entry,
+    Event,
+    Key,
+    Lease,
+    Page,
+    Transaction,
+)
 
 
 class StorageError(Exception):
@@ -43,6 +52,15 @@ class RevisionMismatchError(Exception):
     def __init__(self, key: Key, current: Entry | None) -> None:
         super().__init__(f"{key} is at {current.revision if current else 0}")
         self.key = key
+        self.current = current
+
+
+class WrittenSinceError(Exception):
+    """A transaction wants nothing newer than `since`, but the newest revision is `current`."""
+
+    def __init__(self, since: int, current: int) -> None:
+        super().__init__(f"revision {current} is newer than {since}")
+        self.since = since
         self.current = current
 
 
@@ -95,6 +113,28 @@ class Log(Protocol):
         """Writes one event and its projection; returns after the commit. Raises RevisionMismatchError."""
         ...
 
+    async def transact(self, transaction: Transaction) -> tuple[int, Sequence[Event]]:
+        """Writes all changes at one revision, which comes first in the result; without changes it is the
+        newest. Raises RevisionMismatchError, WrittenSinceError; then nothing was written.
+        """
+        ...
+
+    async def shared_revisions(self) -> Sequence[int]:
+        """Lists revisions that are those of several events."""
+        ...
+
+    async def grant(self, lease: Lease) -> None:
+        """Keeps a lease of etcd's API until a transaction revokes it."""
+        ...
+
+    async def leases(self) -> Sequence[Lease]:
+        """Lists what was granted and not revoked, by id."""
+        ...
+
+    async def size(self) -> int:
+        """Bytes that the log takes, about."""
+        ...
+
     async def revision(self) -> int:
         """Any process may have committed it."""
         ...
@@ -109,7 +149,8 @@ class Log(Protocol):
         """Reads events newer than `revision` and not newer than `until`, oldest first, of one resource or of
         all.
 
-        Fewer than `limit` means that there are no more. Raises CompactedError.
+        All events of a revision come together, so that there may be more than `limit`. Fewer mean that there
+        are no more. Raises CompactedError.
 
         """
         ...
@@ -122,8 +163,10 @@ class Log(Protocol):
         """The revision is that of the projection."""
         ...
 
-    async def at(self, revision: int, resource: str, namespace: str | None = None) -> Sequence[Entry]:
-        """Sorts by key. Raises CompactedError, FutureRevisionError."""
+    async def at(self, revision: int, resource: str | None, namespace: str | None = None) -> Sequence[Entry]:
+        """Sorts by resource and key; None stands for all resources, of all namespaces. Raises CompactedError,
+        FutureRevisionError.
+        """
         ...
 
     async def compact(self, revision: int) -> None:
@@ -178,6 +221,7 @@ class Store(Protocol):
     """
 
     received: dict[str, int]  # events that this server has applied, by resource
+    shared_revisions: set[int]  # those of several events: they identify no object
 
     @property
     def revision(self) -> int:

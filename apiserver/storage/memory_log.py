@@ -6,12 +6,25 @@ against. Every append is a transaction of its own.
 
 from bisect import bisect_right
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import replace
-from itertools import islice
+from dataclasses import dataclass, replace
+from itertools import islice, takewhile
+from typing import cast
 
 from kubeskew.apimachinery.clock import Clock
-from kubeskew.apiserver.storage.interfaces import CompactedError, FutureRevisionError, StorageError
-from kubeskew.apiserver.storage.projection import State, check, decide, digest, fold
+from kubeskew.apiserver.storage.interfaces import (
+    CompactedError,
+    FutureRevisionError,
+    RevisionMismatchError,
+    StorageError,
+)
+from kubeskew.apiserver.storage.projection import (
+    State,
+    check,
+    decide,
+    digest,
+    expectations,
+    fold,
+)
 from kubeskew.apiserver.storage.records import (
     EMPTY_REVISION,
     Change,
@@ -19,12 +32,23 @@ from kubeskew.apiserver.storage.records import (
     Entry,
     Event,
     Key,
+    Lease,
     Moment,
+    Transaction,
     Verb,
     merged,
 )
 
 TAIL_SECONDS = 0.02  # how often to look for other servers' writes
+
+
+@dataclass(slots=True)
+class LeaseSpan:
+    """`granted` is the newest revision at that time; `revoked` is 0 until the lease ends."""
+
+    lease: Lease
+    granted: int
+    revoked: int = 0
 
 
 class MemoryRecords:
@@ -36,16 +60,34 @@ class MemoryRecords:
         self.timeline: list[ComponentEvent] = []
         self.newest = EMPTY_REVISION
         self.compacted = 0
+        self.leases: list[LeaseSpan] = []  # in the order of their grants
 
     def append(self, change: Change) -> Event:
         """Raises RevisionMismatchError."""
         self.states.setdefault(change.key, State(None, 0))
         outcome = decide([change], self.states, self.newest).outcomes[0]
         if not isinstance(outcome, Event):
-            raise outcome
+            raise cast("RevisionMismatchError", outcome)
         self.newest = outcome.revision
         self.events.append(outcome)
         return outcome
+
+    def transact(self, transaction: Transaction) -> tuple[int, Sequence[Event]]:
+        """Raises RevisionMismatchError, WrittenSinceError."""
+        for key, _ in expectations(transaction):
+            self.states.setdefault(key, State(None, 0))
+        decided = decide([transaction], self.states, self.newest)
+        outcome = decided.outcomes[0]
+        if isinstance(outcome, Exception):
+            raise outcome
+        written = cast("tuple[int, Sequence[Event]]", outcome)
+        self.newest, events = written
+        self.events += events
+        for lease, revision in decided.revoked:
+            for span in self.leases:
+                if span.lease.id == lease and not span.revoked:
+                    span.revoked = revision
+        return written
 
     def record(self, event: ComponentEvent) -> None:
         self.timeline.append(replace(event, revision=self.newest))
@@ -67,6 +109,11 @@ class MemoryRecords:
         branch.events = [event for event in self.events if event.revision <= note.revision]
         left = fold(branch.events)
         branch.states = {event.key: State(left.get(event.key), event.revision) for event in branch.events}
+        branch.leases = [
+            LeaseSpan(span.lease, span.granted, span.revoked if span.revoked <= note.revision else 0)
+            for span in self.leases
+            if span.granted <= note.revision
+        ]
         branch.timeline = [moment for moment in self.timeline if moment.revision <= note.revision]
         branch.record(note)
         return branch
@@ -98,6 +145,28 @@ class MemoryLog:
         self._listener([event])
         return event
 
+    async def transact(self, transaction: Transaction) -> tuple[int, Sequence[Event]]:
+        check(transaction)
+        if self._closed:
+            raise StorageError("the store is closed")
+        revision, events = self._records.transact(transaction)
+        if events:
+            self._listener(events)
+        return revision, events
+
+    async def shared_revisions(self) -> Sequence[int]:
+        return sorted({event.revision for event in self._records.events if event.sub})
+
+    async def grant(self, lease: Lease) -> None:
+        self._records.leases.append(LeaseSpan(lease, self._records.newest))
+
+    async def leases(self) -> Sequence[Lease]:
+        return sorted(span.lease for span in self._records.leases if not span.revoked)
+
+    async def size(self) -> int:
+        """Counts the values."""
+        return sum(len(event.value) for event in self._records.events)
+
     async def revision(self) -> int:
         return self._records.newest
 
@@ -113,7 +182,10 @@ class MemoryLog:
             for event in self._records.newer(revision)
             if (until is None or event.revision <= until) and resource in (None, event.key.resource)
         )
-        return [*islice(found, limit)]
+        events = [*islice(found, limit)]
+        if events:
+            events += takewhile(lambda event: event.revision == events[-1].revision, found)
+        return events
 
     def _check(self, revision: int) -> None:
         if revision < self._records.compacted:
@@ -125,7 +197,7 @@ class MemoryLog:
     async def entries(self) -> tuple[int, Sequence[Entry]]:
         return self._records.newest, self._records.objects()
 
-    async def at(self, revision: int, resource: str, namespace: str | None = None) -> Sequence[Entry]:
+    async def at(self, revision: int, resource: str | None, namespace: str | None = None) -> Sequence[Entry]:
         self._check(revision)
         if revision > self._records.newest:
             raise FutureRevisionError(revision, self._records.newest)
@@ -133,9 +205,9 @@ class MemoryLog:
         found = [
             entry
             for key, entry in then.items()
-            if key.resource == resource and namespace in (None, key.namespace)
+            if resource in (None, key.resource) and namespace in (None, key.namespace)
         ]
-        return sorted(found, key=lambda entry: entry.key.path)
+        return sorted(found, key=lambda entry: (entry.key.resource, entry.key.path))
 
     async def compact(self, revision: int) -> None:
         records = self._records
@@ -143,15 +215,16 @@ class MemoryLog:
             raise FutureRevisionError(revision, records.newest)
         if revision <= records.compacted:
             return
-        ended = {event.previous for event in records.events if event.revision <= revision}
+        ended = {(event.previous, event.key) for event in records.events if event.revision <= revision}
         records.events = [
             event
             for event in records.events
-            if event.revision not in ended
+            if (event.revision, event.key) not in ended
             and not (
                 event.verb is Verb.DELETE and event.revision <= revision and event.revision < records.newest
             )
         ]
+        records.leases = [span for span in records.leases if not 0 < span.revoked <= revision]
         records.compacted = revision
 
     async def record(self, event: ComponentEvent) -> None:

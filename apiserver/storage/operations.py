@@ -1,6 +1,7 @@
 """Steps of the log within one transaction, over the session of any database, and the store's metadata."""
 
-from collections.abc import Sequence
+import heapq
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Self
@@ -8,7 +9,7 @@ from typing import Self
 import orjson
 
 from kubeskew.apiserver.storage.interfaces import CompactedError, FutureRevisionError
-from kubeskew.apiserver.storage.records import EMPTY_REVISION, ComponentEvent, Entry, Event
+from kubeskew.apiserver.storage.records import EMPTY_REVISION, ComponentEvent, Entry, Event, Key, Lease, Verb
 from kubeskew.apiserver.storage.statements import Session, entry_of_event, event_of, microseconds
 
 Range = tuple[int, int]  # the first and the last
@@ -93,25 +94,92 @@ def compacted(session: Session) -> int:
 def events_after(
     session: Session, revision: int, limit: int, until: int, resource: str | None, *, whole: bool = False
 ) -> Sequence[Event]:
-    """Reads events in (`revision`, `until`]. Raises CompactedError, unless the `whole` rest is wanted."""
+    """Reads events in (`revision`, `until`]: those of one revision together, also beyond `limit`. Raises
+    CompactedError, unless the `whole` rest is wanted.
+    """
     horizon = compacted(session)
     if revision < horizon and not whole:
         raise CompactedError(revision, horizon)
-    name = "after" if resource is None else "after_of"
+    suffix = "" if resource is None else "_of"
+    rows = session.all(f"after{suffix}", revision=revision, until=until, limit=limit, resource=resource)
+    end = rows[-1][0] if len(rows) == limit else until
+    further = _siblings_after(session, f"siblings_after{suffix}", revision, limit, end, resource)
+    found = [event_of(row) for row in rows]
+    if further:
+        if len(further) >= limit:
+            found = [event for event in found if event.revision <= further[-1].revision]
+        found = list(heapq.merge(found, further, key=_place))
+    return [_completed(session, event) for event in found]
+
+
+def _siblings_after(
+    session: Session, name: str, revision: int, limit: int, until: int, resource: str | None
+) -> list[Event]:
+    """At least `limit` mean that there may be more."""
     rows = session.all(name, revision=revision, until=until, limit=limit, resource=resource)
-    return [event_of(row) for row in rows]
+    if len(rows) == limit:  # the last revision is read as a whole
+        last = rows[-1][1]
+        rows = [row for row in rows if row[1] < last]
+        rows += session.all(name, revision=last - 1, until=last, limit=NO_LIMIT, resource=resource)
+    return [event_of(row[1:], row[0]) for row in rows]
 
 
-def entries_at(session: Session, revision: int, resource: str, namespace: str | None) -> Sequence[Entry]:
-    """Sorts by key. Raises CompactedError, FutureRevisionError."""
+def _completed(session: Session, event: Event) -> Event:
+    """Adds the value before, if that came with a further event of its revision."""
+    if event.previous_value is not None or not event.previous:
+        return event
+    resource, namespace, name = event.key
+    rows = session.all(
+        "sibling_value", resource=resource, namespace=namespace, name=name, revision=event.previous
+    )
+    return event._replace(previous_value=rows[0][0]) if rows else event
+
+
+def _place(event: Event) -> tuple[int, int]:
+    return event.revision, event.sub
+
+
+def history(session: Session, key: Key) -> Sequence[Event]:
+    """The oldest event that is left comes first."""
+    resource, namespace, name = key
+    rows = session.all("history", resource=resource, namespace=namespace, name=name)
+    further = session.all("sibling_history", resource=resource, namespace=namespace, name=name)
+    events = heapq.merge(map(event_of, rows), (event_of(row[1:], row[0]) for row in further), key=_place)
+    return [_completed(session, event) for event in events]
+
+
+def entries_at(
+    session: Session, revision: int, resource: str | None, namespace: str | None
+) -> Sequence[Entry]:
+    """Sorts by resource and key. Raises CompactedError, FutureRevisionError."""
     horizon, current = compacted(session), newest(session)
     if revision < horizon:
         raise CompactedError(revision, horizon)
     if revision > current:
         raise FutureRevisionError(revision, current)
-    name = "at" if namespace is None else "at_in"
-    rows = session.all(name, resource=resource, revision=revision, namespace=namespace)
-    return sorted(map(entry_of_event, rows), key=lambda entry: entry.key.path)
+    suffix = "_all" if resource is None else "" if namespace is None else "_in"
+    values = {"resource": resource, "revision": revision, "namespace": namespace}
+    found: Iterable[Entry] = map(entry_of_event, session.all(f"at{suffix}", **values))
+    if session.all("any_sibling"):
+        found = _with_siblings(found, session, suffix, values)
+    return sorted(found, key=lambda entry: (entry.key.resource, entry.key.path))
+
+
+def _with_siblings(
+    entries: Iterable[Entry], session: Session, suffix: str, values: Mapping[str, object]
+) -> Iterator[Entry]:
+    """Puts what siblings left in the place of what is older, or adds it."""
+    newer = {(row[2], row[3], row[4]): row for row in session.all(f"siblings_at{suffix}", **values)}
+    if newer:
+        for *key, revision in session.all(f"latest{suffix}", **values):
+            if tuple(key) in newer and newer[tuple(key)][1] < revision:
+                del newer[tuple(key)]
+    for entry in entries:
+        if entry.key not in newer:
+            yield entry
+    for row in newer.values():
+        if row[6] != Verb.DELETE.value:
+            yield entry_of_event(row[1:], row[0])
 
 
 def compact_some(session: Session, revision: int) -> int:
@@ -124,7 +192,10 @@ def compact_some(session: Session, revision: int) -> int:
     since = metadata.compacted
     until = min(since + COMPACTION_STEP, revision)
     if until > since:
-        deleted = session.run("superseded", since=since, until=until)
+        further = session.all("superseded_siblings", since=since, until=until)  # as events say that go now
+        deleted = session.run("remove_superseded", since=since, until=until)
+        session.many("remove_sibling", [tuple(row) for row in further])
+        session.run("forget_leases", until=until)
         session.run(
             "put_meta", name="retained", value=str(metadata.retained + until - metadata.base - deleted)
         )
@@ -143,3 +214,12 @@ def record(session: Session, event: ComponentEvent) -> None:
         time=microseconds(event.time),
         detail=event.detail,
     )
+
+
+def grant(session: Session, lease: Lease) -> None:
+    session.run("put_lease", id=lease.id, granted=newest(session), ttl=lease.ttl, revoked=0)
+
+
+def leases(session: Session) -> Sequence[Lease]:
+    """Lists what was granted and not revoked, by id."""
+    return [Lease(lease, ttl) for lease, _, ttl, revoked in session.all("leases") if not revoked]

@@ -50,6 +50,11 @@ class Change(NamedTuple):
     `expected` is the revision the object must be at, 0 if it must not exist. For DELETE, `value` is the
     last state.
 
+    Without it (by etcd's API) the log takes its newest state and uid.
+
+    etcd's API alone gives the others: `lease` ends the object; `created` and `updates` are those of an object
+    that goes on under another key, else `created` is 0 and the log knows them.
+
 
     """
 
@@ -60,6 +65,30 @@ class Change(NamedTuple):
     expected: int
     author: Author
     time: datetime
+    lease: int = 0
+    created: int = 0
+    updates: int = 0
+
+
+class Transaction(NamedTuple):
+    """Changes that get one revision together, or none of them any; by etcd's API alone.
+
+    No object is changed twice. `expected` has further objects with the revisions at which they must be, 0 for
+    none. If `since` is not None, nothing newer than it may have been written. `revokes` is a lease that ends,
+    or 0.
+    """
+
+    changes: Sequence[Change]
+    expected: Sequence[tuple[Key, int]] = ()
+    since: int | None = None
+    revokes: int = 0
+
+
+class Lease(NamedTuple):
+    """`ttl` is in seconds."""
+
+    id: int
+    ttl: int
 
 
 class Event(NamedTuple):
@@ -67,6 +96,8 @@ class Event(NamedTuple):
 
     `previous_value` is the state before (None for a create): a watch with a selector needs it.
     `created` is the revision of the create event of the same object, so that a compacted log still knows it.
+    `sub` numbers the events of one revision, from 0: only transactions of etcd's API have more than one.
+    `updates` counts the updates since the create; with a deletion, it and `lease` are the last state's.
 
 
     """
@@ -81,16 +112,21 @@ class Event(NamedTuple):
     author: Author
     time: datetime
     created: int
+    sub: int = 0
+    updates: int = 0
+    lease: int = 0
 
 
 class Entry(NamedTuple):
-    """`created` is the revision of the create event."""
+    """`created` is the revision of the create event, `updates` counts the updates since then."""
 
     key: Key
     uid: str
     revision: int
     created: int
     value: bytes
+    updates: int = 0
+    lease: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from typing import Self
+from dataclasses import dataclass
+from typing import Any, Self
 
 import orjson
 
@@ -23,6 +24,9 @@ from kubeskew.apiserver.storage.operations import (
     compacted,
     entries_at,
     events_after,
+    grant,
+    history,
+    leases,
     name_store,
     newest,
     record,
@@ -36,6 +40,7 @@ from kubeskew.apiserver.storage.projection import (
     decide,
     entry_sum,
     event_sum,
+    expectations,
     row_state_sum,
 )
 from kubeskew.apiserver.storage.records import (
@@ -45,8 +50,9 @@ from kubeskew.apiserver.storage.records import (
     Entry,
     Event,
     Key,
+    Lease,
     Moment,
-    Verb,
+    Transaction,
     merged,
 )
 from kubeskew.apiserver.storage.statements import (
@@ -56,7 +62,6 @@ from kubeskew.apiserver.storage.statements import (
     component_event_of,
     entry_of,
     entry_row,
-    event_of,
     event_row,
 )
 from kubeskew.apiserver.storage.urls import SQLITE, backend_of
@@ -68,7 +73,7 @@ GATHER_SECONDS = 0.003  # how long a busy server collects changes for a transact
 logger = logging.getLogger(__name__)
 
 Listener = Callable[[Sequence[Event]], None]
-Waiting = tuple[Change, asyncio.Future[Event]]
+Waiting = tuple[Change | Transaction, asyncio.Future[Any]]
 CHUNK_EVENTS = 500
 FOLLOW_SECONDS = 0.1
 
@@ -87,36 +92,61 @@ async def open_database(url: str, *, read_only: bool = False) -> Database:
     return await PostgreSQLDatabase.open(url, read_only=read_only)
 
 
-def commit(session: Session, changes: Sequence[Change], floor: int, known: int) -> list[Outcome]:
+@dataclass(slots=True)
+class Head:
+    """The end of the log as a server knows it."""
+
+    floor: int  # revisions count on from here at least
+    newest: int  # that the server's listener has received
+    siblings: bool  # there are events that are not the first of their revision
+
+
+def commit(session: Session, changes: Sequence[Change | Transaction], known: Head) -> BatchOutcome:
     """Decides `changes` inside the transaction of `session` and writes the outcomes.
 
-    Revisions count on from the newest event, or from `floor` if that is newer. Raises DamageError if events
+    Revisions count on from the newest event, or from the floor if that is newer. Raises DamageError if events
     are gone that were `known`, so that no revision is given twice, or if an object is gone that the log has.
 
     """
     rows = session.all("newest")
     newest, digest = rows[0] if rows else (EMPTY_REVISION, 0)
-    head = max(newest, floor)
-    if head < known:
+    head = max(newest, known.floor)
+    if head < known.newest:
         raise DamageError(
-            f"the store is damaged: the log ends at revision {head}, though {known} was committed"
+            f"the store is damaged: the log ends at revision {head}, though {known.newest} was committed"
         )
-    keys = list(dict.fromkeys(change.key for change in changes))
-    states = _read(session, keys)
+    if head > known.newest and not known.siblings:  # another server may have written some
+        known.siblings = bool(session.all("any_sibling"))
+    keys = _keys(changes)
+    states = _read(session, keys, known.siblings)
     before = {key: state.current for key, state in states.items()}
     decided = decide(changes, states, head)
     if decided.events:
         touched = dict.fromkeys(event.key for event, _ in decided.events)
-        session.insert("insert_event", _event_rows(decided, before, digest))
+        _insert(session, decided, _event_rows(decided, before, digest))
         existed = {key for key in keys if before[key] is not None}
         _project(session, [(key, states[key].current) for key in touched], existed)
-    return decided.outcomes
+    for lease, revision in decided.revoked:
+        session.run("revoke", lease=lease, at=revision)
+    return decided
+
+
+def _keys(changes: Iterable[Change | Transaction]) -> list[Key]:
+    keys: dict[Key, None] = {}
+    for change in changes:
+        if isinstance(change, Transaction):
+            keys.update((key, None) for key, _ in expectations(change))
+        else:
+            keys[change.key] = None
+    return [*keys]
 
 
 def _event_rows(decided: BatchOutcome, before: Mapping[Key, Entry | None], digest: int) -> list[Row]:
-    """Each row has the digest of all objects after its event, and its own checksum."""
+    """Each row has the digest of all objects after its revision, and its own checksum."""
     sums: dict[Key, int] = {}  # of the objects as the events so far have left them
-    rows = []
+    rows: list[Row] = []
+    states: list[int] = []
+    shared = 0  # not 0 if there are two events of a revision
     for event, last in decided.events:
         key = event.key
         old = sums.get(key)
@@ -128,24 +158,50 @@ def _event_rows(decided: BatchOutcome, before: Mapping[Key, Entry | None], diges
         digest += state - old
         sums[key] = state
         row = event_row(event, last, digest)
-        if event.verb is Verb.DELETE:
-            state = row_state_sum(row)
-        rows.append((*row, event_sum(state, row)))
+        sub, updates, lease = event[-3:]
+        if left is None:
+            state = row_state_sum((*row, 0, updates, lease))
+        rows.append((*row, event_sum(state, row, sub), updates, lease))
+        states.append(state)
+        shared |= sub
+    if shared:
+        _share_digests(rows, states, [event.sub for event, _ in decided.events])
     return rows
 
 
-def _read(session: Session, keys: Sequence[Key]) -> dict[Key, State]:
+def _share_digests(rows: list[Row], states: Sequence[int], subs: Sequence[int]) -> None:
+    """Gives all rows of a revision the digest of its last one."""
+    for place in range(len(rows) - 2, -1, -1):
+        if subs[place + 1]:
+            row = (*rows[place][:15], rows[place + 1][15])
+            rows[place] = (*row, event_sum(states[place], row, subs[place]), *rows[place][17:])
+
+
+def _insert(session: Session, decided: BatchOutcome, rows: list[Row]) -> None:
+    further = [(event.sub, *row) for (event, _), row in zip(decided.events, rows, strict=True) if event.sub]
+    if further:
+        session.insert("insert_sibling", further)
+        rows = [row for (event, _), row in zip(decided.events, rows, strict=True) if not event.sub]
+    session.insert("insert_event", rows)
+
+
+def _read(session: Session, keys: Sequence[Key], siblings: bool) -> dict[Key, State]:
     asked = orjson.dumps([(key.resource, key.namespace, key.name) for key in keys]).decode()
+    lasts: dict[int, int] = {}
+    if siblings:
+        lasts = {row[0]: row[7] for row in session.all("sibling_states", keys=asked) if row[7] is not None}
     states = {}
-    for place, uid, revision, created, value, last in session.all("states", keys=asked):
+    for place, uid, revision, created, value, updates, lease, last in session.all("states", keys=asked):
         key = keys[place]
         current = None
         if revision is not None:
-            current = Entry(key, uid, revision, created, value)
-        elif last is not None and last < 0:
-            what = f"{key.resource} {key.path} is not in the table of objects"
-            raise DamageError(f"the store is damaged: {what}, though the log has it at revision {-last}")
-        states[key] = State(current, last or 0)
+            current = Entry(key, uid, revision, created, value, updates, lease)
+        else:
+            last = max(last or 0, lasts.get(place, 0), key=abs)
+            if last < 0:
+                what = f"{key.resource} {key.path} is not in the table of objects"
+                raise DamageError(f"the store is damaged: {what}, though the log has it at revision {-last}")
+        states[key] = State(current, last)
     return states
 
 
@@ -166,10 +222,9 @@ def _project(session: Session, states: Iterable[tuple[Key, Entry | None]], befor
 class SQLLog:
     """Implements `interfaces.Log` over a database."""
 
-    def __init__(self, database: Database, floor: int, newest: int) -> None:
+    def __init__(self, database: Database, head: Head) -> None:
         self._database = database
-        self._floor = floor  # revisions count on from here at least
-        self._published = newest  # the newest revision that the listener has received
+        self._head = head
         self._listener: Listener | None = None
         self._queue: deque[Waiting] = deque()
         self._wake = asyncio.Event()
@@ -193,7 +248,10 @@ class SQLLog:
             if not metadata.store_id:
                 born = f"{database.place}\0{clock.now()}"
                 await database.write(lambda session: name_store(session, born))
-            return cls(database, metadata.floor, await database.read(newest))
+            siblings, revision = await database.read(
+                lambda session: (bool(session.all("any_sibling")), newest(session))
+            )
+            return cls(database, Head(metadata.floor, revision, siblings))
         except BaseException:
             await database.close()
             raise
@@ -210,13 +268,34 @@ class SQLLog:
         self._listener = listener
 
     async def append(self, change: Change) -> Event:
+        event: Event = await self._enqueue(change)
+        return event
+
+    async def transact(self, transaction: Transaction) -> tuple[int, Sequence[Event]]:
+        written: tuple[int, Sequence[Event]] = await self._enqueue(transaction)
+        return written
+
+    def _enqueue(self, change: Change | Transaction) -> asyncio.Future[Any]:
         check(change)
         if self._closing:
             raise StorageError("the store is closed")
-        waiter: asyncio.Future[Event] = asyncio.get_running_loop().create_future()
+        waiter: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._queue.append((change, waiter))
         self._wake.set()
-        return await waiter
+        return waiter
+
+    async def shared_revisions(self) -> Sequence[int]:
+        rows = await self._database.read(lambda session: session.all("shared_revisions"))
+        return [revision for (revision,) in rows]
+
+    async def grant(self, lease: Lease) -> None:
+        await self._database.write(lambda session: grant(session, lease))
+
+    async def leases(self) -> Sequence[Lease]:
+        return await self._database.read(leases)
+
+    async def size(self) -> int:
+        return await self._database.size()
 
     async def _write(self) -> None:
         while not (self._closing and not self._queue):
@@ -250,15 +329,16 @@ class SQLLog:
             change, waiter = self._queue.popleft()
             if not waiter.done():
                 batch.append((change, waiter))
-                size += len(change.value)
+                size += _size(change)
         return batch
 
     async def _commit(self, batch: list[Waiting]) -> None:
         changes = [change for change, _ in batch]
         try:
-            floor, known = self._floor, self._published
-            outcomes = await self._database.write(lambda session: commit(session, changes, floor, known))
-            events = [outcome for outcome in outcomes if isinstance(outcome, Event)]
+            head = self._head
+            decided = await self._database.write(lambda session: commit(session, changes, head))
+            events = [event for event, _ in decided.events]
+            head.siblings |= any(isinstance(change, Transaction) for change in changes)
             if events:
                 self._database.note(events[-1].revision)
         except StorageError as error:
@@ -269,7 +349,7 @@ class SQLLog:
             return
         self._refused = False
         self._publish(events)
-        for (_, waiter), outcome in zip(batch, outcomes, strict=True):
+        for (_, waiter), outcome in zip(batch, decided.outcomes, strict=True):
             _settle(waiter, outcome)
 
     async def _failed(self, batch: list[Waiting], error: StorageError) -> None:
@@ -286,7 +366,7 @@ class SQLLog:
 
     def _publish(self, events: Sequence[Event]) -> None:
         if events:
-            self._published = events[-1].revision
+            self._head.newest = events[-1].revision
             if self._listener is not None:
                 try:
                     self._listener(events)
@@ -295,13 +375,13 @@ class SQLLog:
 
     async def revision(self) -> int:
         if not self.shared:
-            return self._published
+            return self._head.newest
         seen = await self._database.newest()
         if seen is None:
             return await self._database.read(newest)
-        if seen > self._published and not self._idle.is_set():
+        if seen > self._head.newest and not self._idle.is_set():
             await self._idle.wait()  # most likely our own commit, on its way to the listener
-        return max(int(seen), self._floor)
+        return max(int(seen), self._head.floor)
 
     async def wait_for_others(self, clock: Clock) -> None:
         await self._database.wait_for_others(clock)
@@ -321,7 +401,7 @@ class SQLLog:
         mark = self._database.committed()  # before the snapshot is taken, which may be newer
         return await self._database.read(lambda session: integrity.load(session, mark))
 
-    async def at(self, revision: int, resource: str, namespace: str | None = None) -> Sequence[Entry]:
+    async def at(self, revision: int, resource: str | None, namespace: str | None = None) -> Sequence[Entry]:
         return await self._database.read(lambda session: entries_at(session, revision, resource, namespace))
 
     async def compact(self, revision: int) -> None:
@@ -344,13 +424,19 @@ class SQLLog:
             await self._database.close()
 
 
-def _settle(waiter: asyncio.Future[Event], outcome: Outcome | StorageError) -> None:
+def _size(change: Change | Transaction) -> int:
+    if isinstance(change, Transaction):
+        return sum(len(part.value) for part in change.changes)
+    return len(change.value)
+
+
+def _settle(waiter: asyncio.Future[Any], outcome: Outcome | StorageError) -> None:
     if waiter.done():  # cancelled meanwhile
         return
-    if isinstance(outcome, Event):
-        waiter.set_result(outcome)
-    else:
+    if isinstance(outcome, Exception):
         waiter.set_exception(outcome)
+    else:
+        waiter.set_result(outcome)
 
 
 class LogReader:
@@ -401,12 +487,7 @@ class LogReader:
 
     async def history(self, key: Key) -> Sequence[Event]:
         """Compaction may have dropped the oldest events; the oldest one left comes first."""
-        rows = await self._database.read(
-            lambda session: session.all(
-                "history", resource=key.resource, namespace=key.namespace, name=key.name
-            )
-        )
-        return [event_of(row) for row in rows]
+        return await self._database.read(lambda session: history(session, key))
 
     async def remaining(self) -> AsyncIterator[Event]:
         """Goes through the events that compaction has left, from the beginning: `replay` folds them."""

@@ -15,7 +15,7 @@ import sqlalchemy.engine
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apiserver.storage.projection import is_intact
 from kubeskew.apiserver.storage.records import DAMAGED, Author, ComponentEvent, Entry, Event, Key, Verb
-from kubeskew.migrations.tables import events, meta, objects, timeline
+from kubeskew.migrations.tables import events, leases, meta, objects, siblings, timeline
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
@@ -87,6 +87,10 @@ class Database(Protocol):
 
     async def wait_for_others(self, clock: Clock) -> None: ...
 
+    async def size(self) -> int:
+        """Bytes of the database."""
+        ...
+
     async def close(self) -> None:
         """Closes all connections; idempotent."""
         ...
@@ -132,12 +136,27 @@ class Dialect:
     parts: Sequence[sa.ColumnElement[Any]]
 
 
+EVENT_COLUMNS = len(events.c)
+_KEY = ("resource", "namespace", "name")
 _before = events.alias("before")
 _event_columns = (events, _before.c.value)
-EVENT_COLUMNS = len(events.c)
-_event_source = events.outerjoin(
-    _before, sa.and_(_before.c.revision == events.c.previous, events.c.verb != Verb.CREATE.value)
-)
+
+
+def _of_same(table: sa.FromClause, other: sa.FromClause) -> sa.ColumnElement[bool]:
+    return sa.and_(*(table.c[name] == other.c[name] for name in _KEY))
+
+
+def _with_before(table: sa.Table) -> sa.Join:
+    """Joins the events before, as far as they are in `events`."""
+    before = sa.and_(
+        _before.c.revision == table.c.previous, table.c.verb != Verb.CREATE.value, _of_same(_before, table)
+    )
+    return table.outerjoin(_before, before)
+
+
+_event_source = _with_before(events)
+_sibling_columns = (siblings, _before.c.value)
+_sibling_source = _with_before(siblings)
 
 
 def _events_after(*, filtered: bool) -> sa.Select[Any]:
@@ -153,13 +172,30 @@ def _events_after(*, filtered: bool) -> sa.Select[Any]:
     return found.where(wanted) if filtered else found
 
 
-def _entries_at(*, namespaced: bool) -> sa.Select[Any]:
-    newest = sa.select(sa.func.max(events.c.revision).label("revision")).where(
-        events.c.resource == sa.bindparam("resource"), events.c.revision <= sa.bindparam("revision")
+def _siblings_after(*, filtered: bool) -> sa.Select[Any]:
+    found = (
+        sa.select(*_sibling_columns)
+        .select_from(_sibling_source)
+        .where(siblings.c.revision > sa.bindparam("revision"), siblings.c.revision <= sa.bindparam("until"))
+        .order_by(siblings.c.revision, siblings.c.sub)
+        .limit(sa.bindparam("limit", type_=sa.Integer))
     )
-    if namespaced:
-        newest = newest.where(events.c.namespace == sa.bindparam("namespace"))
-    latest = newest.group_by(events.c.resource, events.c.namespace, events.c.name).subquery("latest")
+    wanted = siblings.c.resource.concat("") == sa.bindparam("resource")
+    return found.where(wanted) if filtered else found
+
+
+def _latest(table: sa.Table, *parts: str) -> sa.Select[Any]:
+    """Selects the newest revision of each key up to `revision`, deletions included."""
+    return (
+        sa.select(*(table.c[name] for name in _KEY), sa.func.max(table.c.revision).label("revision"))
+        .where(table.c.revision <= sa.bindparam("revision"))
+        .where(*(table.c[name] == sa.bindparam(name) for name in parts))
+        .group_by(*(table.c[name] for name in _KEY))
+    )
+
+
+def _entries_at(*parts: str) -> sa.Select[Any]:
+    latest = _latest(events, *parts).subquery("latest")
     return (
         sa.select(events)
         .join(latest, events.c.revision == latest.c.revision)
@@ -167,67 +203,99 @@ def _entries_at(*, namespaced: bool) -> sa.Select[Any]:
     )
 
 
-def _history() -> sa.Select[Any]:
-    return (
-        sa.select(*_event_columns)
-        .select_from(_event_source)
-        .where(
-            events.c.resource == sa.bindparam("resource"),
-            events.c.namespace == sa.bindparam("namespace"),
-            events.c.name == sa.bindparam("name"),
-        )
-        .order_by(events.c.revision)
+def _siblings_at(*parts: str) -> sa.Select[Any]:
+    """Selects deletions, too, which may end what `events` have."""
+    latest = _latest(siblings, *parts).subquery("latest")
+    return sa.select(siblings).join(
+        latest, sa.and_(siblings.c.revision == latest.c.revision, _of_same(siblings, latest))
     )
 
 
-def _states(dialect: Dialect) -> sa.Select[Any]:
-    """Selects per asked key its place in the list, the current object, and the last event, even a deletion.
+def _history(table: sa.Table, columns: Sequence[Any], source: sa.Join) -> sa.Select[Any]:
+    return (
+        sa.select(*columns)
+        .select_from(source)
+        .where(*(table.c[name] == sa.bindparam(name) for name in _KEY))
+        .order_by(table.c.revision)
+    )
+
+
+def _states(dialect: Dialect, table: sa.Table) -> sa.Select[Any]:
+    """Selects per asked key its place in the list, the current object, and the last event of `table`, even a
+    deletion.
 
     An event that is not a deletion comes as a negative number if there is no object: there should be one.
 
     """
-    names = ("resource", "namespace", "name")
-    here = sa.and_(*(objects.c[name] == part for name, part in zip(names, dialect.parts, strict=True)))
-    signed = sa.case((events.c.verb == Verb.DELETE.value, events.c.revision), else_=-events.c.revision)
-    last = (
+    here = sa.and_(*(objects.c[name] == part for name, part in zip(_KEY, dialect.parts, strict=True)))
+    missing = objects.c.revision.is_(None)
+    return sa.select(
+        dialect.place,
+        *(objects.c[name] for name in ("uid", "revision", "created", "value", "updates", "lease")),
+        sa.case((missing, _last(table, dialect)), else_=objects.c.revision),
+    ).select_from(dialect.asked.outerjoin(objects, here))
+
+
+def _last(table: sa.Table, dialect: Dialect) -> sa.ScalarSelect[Any]:
+    signed = sa.case((table.c.verb == Verb.DELETE.value, table.c.revision), else_=-table.c.revision)
+    return (
         sa.select(signed)
-        .where(*(events.c[name] == part for name, part in zip(names, dialect.parts, strict=True)))
-        .order_by(events.c.previous.desc())
+        .where(*(table.c[name] == part for name, part in zip(_KEY, dialect.parts, strict=True)))
+        .order_by(table.c.previous.desc())
         .limit(sa.literal_column("1"))
         .scalar_subquery()
         .correlate(dialect.asked)
     )
-    columns = (objects.c.uid, objects.c.revision, objects.c.created, objects.c.value)
-    return sa.select(
-        dialect.place, *columns, sa.case((objects.c.revision.is_(None), last), else_=objects.c.revision)
-    ).select_from(dialect.asked.outerjoin(objects, here))
 
 
-def _superseded() -> sa.Delete:
-    """Deletes the events that those in (`since`, `until`] end: states before them, and deletions."""
+def _superseded(table: sa.Table) -> sa.ColumnElement[bool]:
+    """True for the events that those in (`since`, `until`] end: states before them, and deletions."""
     newest = sa.select(sa.func.max(events.c.revision)).scalar_subquery()
-    later = events.alias("later")
-    ended = sa.select(later.c.previous).where(
-        later.c.revision > sa.bindparam("since"), later.c.revision <= sa.bindparam("until")
+    later = [events.alias("later"), siblings.alias("later_siblings")]
+    ended = sa.union_all(
+        *(
+            sa.select(other.c.previous).where(
+                other.c.revision > sa.bindparam("since"), other.c.revision <= sa.bindparam("until")
+            )
+            for other in later
+        )
     )
+    # A revision can be of several keys, and not all of them need have ended.
+    is_ended = [
+        sa.exists().where(
+            _of_same(other, table),
+            other.c.previous == table.c.revision,
+            other.c.revision <= sa.bindparam("until"),
+        )
+        for other in later
+    ]
     deletion = sa.and_(
-        events.c.verb == Verb.DELETE.value,
-        events.c.revision >= sa.bindparam("since"),  # the last compaction may have had to leave one
-        events.c.revision <= sa.bindparam("until"),
+        table.c.verb == Verb.DELETE.value,
+        table.c.revision >= sa.bindparam("since"),  # the last compaction may have had to leave one
+        table.c.revision <= sa.bindparam("until"),
     )
     # The newest event always stays: the next revision is counted from it.
-    return sa.delete(events).where(sa.or_(events.c.revision.in_(ended), deletion), events.c.revision < newest)
+    is_superseded = sa.or_(sa.and_(table.c.revision.in_(ended), sa.or_(*is_ended)), deletion)
+    return sa.and_(is_superseded, table.c.revision < newest)
 
 
 def _put_object(dialect: Dialect) -> Any:
     put = dialect.upsert(objects)
-    changed = {name: put.excluded[name] for name in ("uid", "revision", "created", "value")}
+    changed = {
+        name: put.excluded[name] for name in ("uid", "revision", "created", "value", "updates", "lease")
+    }
     return put.on_conflict_do_update(index_elements=list(objects.primary_key), set_=changed)
 
 
 def _put_meta(dialect: Dialect) -> Any:
     put = dialect.upsert(meta)
     return put.on_conflict_do_update(index_elements=[meta.c.name], set_={"value": put.excluded.value})
+
+
+def _put_lease(dialect: Dialect) -> Any:
+    put = dialect.upsert(leases)
+    changed = {name: put.excluded[name] for name in ("ttl", "revoked")}
+    return put.on_conflict_do_update(index_elements=list(leases.primary_key), set_=changed)
 
 
 def _remove_object() -> sa.Delete:
@@ -250,13 +318,42 @@ NAMED: Mapping[str, sa.ClauseElement] = {
     "remove_object": _remove_object(),
     "after": _events_after(filtered=False),
     "after_of": _events_after(filtered=True),
-    "history": _history(),
-    "resources": sa.select(events.c.resource).distinct().order_by(events.c.resource),
+    "history": _history(events, _event_columns, _event_source),
+    "resources": sa.union(sa.select(events.c.resource), sa.select(siblings.c.resource)).order_by("resource"),
     "entries": sa.select(objects),
-    "at": _entries_at(namespaced=False),
-    "at_in": _entries_at(namespaced=True),
+    "at_all": _entries_at(),
+    "at": _entries_at("resource"),
+    "at_in": _entries_at("resource", "namespace"),
+    "latest_all": _latest(events),
+    "latest": _latest(events, "resource"),
+    "latest_in": _latest(events, "resource", "namespace"),
+    "shared_revisions": sa.select(siblings.c.revision).distinct().order_by(siblings.c.revision),
+    "any_sibling": sa.select(siblings.c.revision).limit(1),
+    "count_siblings": sa.select(sa.func.count()).select_from(siblings),
+    "insert_sibling": sa.insert(siblings),
+    "all_siblings": sa.select(siblings)
+    .where(siblings.c.revision > sa.bindparam("revision"), siblings.c.revision <= sa.bindparam("until"))
+    .order_by(siblings.c.revision, siblings.c.sub),
+    "siblings_after": _siblings_after(filtered=False),
+    "siblings_after_of": _siblings_after(filtered=True),
+    "siblings_at_all": _siblings_at(),
+    "siblings_at": _siblings_at("resource"),
+    "siblings_at_in": _siblings_at("resource", "namespace"),
+    "sibling_history": _history(siblings, _sibling_columns, _sibling_source),
+    "sibling_value": sa.select(siblings.c.value).where(
+        *(siblings.c[name] == sa.bindparam(name) for name in (*_KEY, "revision"))
+    ),
+    "superseded_siblings": sa.select(siblings.c.revision, siblings.c.sub).where(_superseded(siblings)),
+    "remove_sibling": sa.delete(siblings).where(
+        siblings.c.revision == sa.bindparam("revision"), siblings.c.sub == sa.bindparam("sub")
+    ),
+    "leases": sa.select(leases).order_by(leases.c.id, leases.c.granted),
+    "revoke": sa.update(leases)
+    .where(leases.c.id == sa.bindparam("lease"), leases.c.revoked == 0)
+    .values(revoked=sa.bindparam("at")),
+    "forget_leases": sa.delete(leases).where(leases.c.revoked > 0, leases.c.revoked <= sa.bindparam("until")),
     "compacted": sa.select(meta.c.value).where(meta.c.name == "compacted"),
-    "superseded": _superseded(),
+    "remove_superseded": sa.delete(events).where(_superseded(events)),
     "record": sa.insert(timeline).values({name: sa.bindparam(name) for name in _TIMELINE}),
     "timeline": sa.select(timeline)
     .where(timeline.c.revision >= sa.bindparam("since"), timeline.c.seq > sa.bindparam("seq"))
@@ -268,9 +365,11 @@ def compile_all(dialect: Dialect) -> dict[str, Statement]:
     """Placeholders of `dialect` must be positional."""
     named = {
         **NAMED,
-        "states": _states(dialect),
+        "states": _states(dialect, events),
+        "sibling_states": _states(dialect, siblings),
         "put_object": _put_object(dialect),
         "put_meta": _put_meta(dialect),
+        "put_lease": _put_lease(dialect),
     }
     return {name: _compile(name, clause, dialect.compiler) for name, clause in named.items()}
 
@@ -292,7 +391,7 @@ def moment_of(time: int) -> datetime:
 
 
 def event_row(event: Event, previous: int, digest: int) -> Row:
-    """Leaves out the checksum; `previous` is the event before, also if it was a deletion."""
+    """Ends before the checksum; `previous` is the event before, also if it was a deletion."""
     key, author = event.key, event.author
     return (
         event.revision, key.resource, key.namespace, key.name, event.uid, event.verb.value, event.value,
@@ -301,25 +400,28 @@ def event_row(event: Event, previous: int, digest: int) -> Row:
     )  # fmt: skip
 
 
-def event_of(row: Sequence[Any]) -> Event:
+def event_of(row: Sequence[Any], sub: int = 0) -> Event:
     """Columns are those of `after`: the columns of `events`, then the value before.
 
     A damaged event has DAMAGED as its value; one that does not even name its object raises ValueError.
     """
-    value, before = (row[6], row[EVENT_COLUMNS]) if is_intact(row) else (_damaged(row), DAMAGED)
+    value, before = (row[6], row[EVENT_COLUMNS]) if is_intact(row, sub) else (_damaged(row), DAMAGED)
     verb = Verb(row[5])
     created = verb is Verb.CREATE
     return Event(
-        revision=row[0],
-        verb=verb,
-        key=Key(row[1], row[2], row[3]),
-        uid=row[4],
-        value=value,
-        previous=0 if created else row[7],
-        previous_value=None if created else before,
-        author=Author(row[9], row[10], row[11], row[12], row[13]),
-        time=EPOCH if value is DAMAGED else moment_of(row[14]),
-        created=row[8],
+        row[0],
+        verb,
+        Key(row[1], row[2], row[3]),
+        row[4],
+        value,
+        0 if created else row[7],
+        None if created else before,
+        Author(row[9], row[10], row[11], row[12], row[13]),
+        EPOCH if value is DAMAGED else moment_of(row[14]),
+        row[8],
+        sub,
+        row[17],
+        row[18],
     )
 
 
@@ -336,19 +438,22 @@ def _damaged(row: Sequence[Any]) -> bytes:
 
 def entry_of(row: Sequence[Any]) -> Entry:
     """Columns are those of `objects`."""
-    return Entry(Key(row[0], row[1], row[2]), row[3], row[4], row[5], row[6])
+    return Entry(Key(row[0], row[1], row[2]), row[3], row[4], row[5], row[6], row[7], row[8])
 
 
-def entry_of_event(row: Sequence[Any]) -> Entry:
-    """`row` is one of `events`, and no deletion."""
-    value = row[6] if is_intact(row) else DAMAGED
-    return Entry(Key(row[1], row[2], row[3]), row[4], row[0], row[8], value)
+def entry_of_event(row: Sequence[Any], sub: int = 0) -> Entry:
+    """`row` is one of `events` or `siblings`, without `sub`, and no deletion."""
+    value = row[6] if is_intact(row, sub) else DAMAGED
+    return Entry(Key(row[1], row[2], row[3]), row[4], row[0], row[8], value, row[17], row[18])
 
 
 def entry_row(entry: Entry) -> Row:
     """Columns are those of `objects`."""
     key = entry.key
-    return (key.resource, key.namespace, key.name, entry.uid, entry.revision, entry.created, entry.value)
+    return (
+        key.resource, key.namespace, key.name, entry.uid, entry.revision, entry.created, entry.value,
+        entry.updates, entry.lease,
+    )  # fmt: skip
 
 
 def component_event_of(row: Sequence[Any]) -> ComponentEvent:

@@ -201,6 +201,7 @@ class CachedStore:
 
     def __init__(self, log: Log, clock: Clock) -> None:
         self.received: dict[str, int] = {}  # events, by resource
+        self.shared_revisions: set[int] = set()
         self.commit: Commit | None = None  # appends to the log instead, where a server has faults
         self._log = log
         self._clock = clock
@@ -236,6 +237,7 @@ class CachedStore:
         """Takes the current projection of the log, without older events, in one step."""
         compacted = await self._log.compacted()
         revision, entries = await self._log.entries()
+        self.shared_revisions.update(await self._log.shared_revisions())
         self._compacted = compacted
         by_resource: dict[str, list[Entry]] = {}
         for entry in entries:
@@ -381,6 +383,8 @@ class CachedStore:
             self._put(event.key, state_after(event))
             resource = event.key.resource
             self._changed[resource] = event.revision
+            if event.sub:
+                self.shared_revisions.add(event.revision)
             self.received[resource] = self.received.get(resource, 0) + 1
             for listener in self._followers.get(event.key.resource, ()):
                 listener(event.key)

@@ -7,6 +7,7 @@ whose reader stays away too long is ended: events are never left out.
 """
 
 import asyncio
+from bisect import bisect_right
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Protocol
 
@@ -50,12 +51,19 @@ class Window:
             self._bytes -= size(self._events[dropped])
             dropped += 1
         if dropped:
+            while dropped < len(self._events) and self._events[dropped].sub:  # of a revision that is dropped
+                self._bytes -= size(self._events[dropped])
+                dropped += 1
             self.start = self._events[dropped - 1].revision
             del self._events[:dropped]
 
     def since(self, revision: int) -> Sequence[Event]:
         """`revision` must not be older than `start`."""
-        return self._events[revision - self.start :]  # revisions have no gaps
+        events = self._events
+        first = revision - self.start  # revisions have no gaps, and most have one event
+        if first < len(events) and (events[first].revision != revision + 1 or events[first].sub):
+            first = bisect_right(events, revision, key=_revision)
+        return events[first:]
 
     def undone(self, revision: int, resource: str, namespace: str | None) -> dict[Key, Entry | None]:
         """Objects that have changed since `revision` have their states of then (None: absent)."""
@@ -68,10 +76,15 @@ class Window:
         return states
 
 
+def _revision(event: Event) -> int:
+    return event.revision
+
+
 def before(event: Event) -> Entry | None:
     if event.verb is Verb.CREATE or event.previous_value is None:
         return None
-    return Entry(event.key, event.uid, event.previous, event.created, event.previous_value)
+    updates = event.updates if event.verb is Verb.DELETE else max(event.updates - 1, 0)
+    return Entry(event.key, event.uid, event.previous, event.created, event.previous_value, updates)
 
 
 def size(event: Event) -> int:
@@ -204,7 +217,7 @@ class Cursor:
             return ()
         if self._closed:
             return ()
-        self._revision = events[-1].revision if len(events) == CATCH_UP_EVENTS else until
+        self._revision = events[-1].revision if len(events) >= CATCH_UP_EVENTS else until
         self._go_live()
         return [event for event in events if covers(self.scope, event.key)]
 

@@ -8,11 +8,13 @@ import orjson
 
 from kubeskew.apimachinery.clock import micro_timestamp
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apiserver.storage.etcd.keys import OPAQUE, opaque_value
 from kubeskew.apiserver.storage.interfaces import DamageError
-from kubeskew.apiserver.storage.records import ComponentEvent, Event, Moment
+from kubeskew.apiserver.storage.records import DAMAGED, ComponentEvent, Event, Moment
 from kubeskew.conformance.evidence.log import ComponentChange, Logged, Write
 
 Row = dict[str, Any]
+Place = tuple[int, int]  # revision and sub-revision
 
 _NODE_USER = "system:node:"
 
@@ -23,11 +25,11 @@ async def rows(moments: AsyncIterator[Moment]) -> AsyncGenerator[Row, None]:
 
 
 async def evidence(
-    moments: AsyncIterator[Moment], known: MutableMapping[int, Write] | None = None
+    moments: AsyncIterator[Moment], known: MutableMapping[Place, Write] | None = None
 ) -> list[Logged]:
     """Reads moments with their objects, as scenarios judge them. Raises DamageError if one is damaged.
 
-    `known` keeps the writes by their revisions, for a caller that reads one log again and again.
+    `known` keeps the writes by their places, for a caller that reads one log again and again.
     """
     writes = {} if known is None else known
     return [_logged(moment, writes) async for moment in moments]
@@ -39,16 +41,17 @@ async def logged(moments: AsyncIterator[Moment]) -> AsyncGenerator[Logged, None]
         yield _logged(moment, {})
 
 
-def _logged(moment: Moment, known: MutableMapping[int, Write]) -> Logged:
+def _logged(moment: Moment, known: MutableMapping[Place, Write]) -> Logged:
     if isinstance(moment, ComponentEvent):
         return ComponentChange(
             *(moment.revision, _time(moment.time), moment.component),
             *(moment.what, moment.version, moment.gates, moment.detail),
         )
-    write = known.get(moment.revision)
+    place = moment.revision, moment.sub
+    write = known.get(place)
     if write is None:
         key = moment.key
-        write = known[moment.revision] = Write(
+        write = known[place] = Write(
             *(moment.revision, _time(moment.time), moment.verb.value),
             *(key.resource, key.namespace, key.name, _writer(moment)),
             *(_value(moment), moment.author.server_version, moment.author.user),
@@ -57,7 +60,9 @@ def _logged(moment: Moment, known: MutableMapping[int, Write]) -> Logged:
 
 
 def _value(event: Event) -> Object:
-    """Raises DamageError if the bytes hold no object."""
+    """Raises DamageError if the bytes hold no object, unless they are those of a key of etcd's."""
+    if event.key.resource == OPAQUE and event.value is not DAMAGED:
+        return opaque_value(event.value)
     try:
         value: object = orjson.loads(event.value)
     except orjson.JSONDecodeError:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kubeskew.apiserver.storage.etcd.keys import OPAQUE, is_at_object
 from kubeskew.apiserver.storage.records import Entry, Key
 from kubeskew.apiserver.unreadable import UnreadableError, decoded
 from kubeskew.conformance.evidence.changes import FieldChange, changes, value_changes
@@ -36,8 +37,13 @@ class AuditFinding:
 
 def audit(entries: Iterable[Entry], settings: Settings) -> list[AuditFinding]:
     """Findings come in the order of the objects' keys."""
-    stored = [*entries]
+    stored = [*objects(entries)]
     return [*findings(stored, StorageServer(settings, stored))]
+
+
+def objects(entries: Iterable[Entry]) -> Iterator[Entry]:
+    """Leaves out keys of etcd's API that no API server reads as objects."""
+    return (entry for entry in entries if entry.key.resource != OPAQUE or is_at_object(entry.key))
 
 
 def findings(entries: Iterable[Entry], server: StorageServer) -> Iterator[AuditFinding]:

@@ -1,6 +1,6 @@
 """Reads stored objects as the API server of some version does, without starting one."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -97,7 +97,9 @@ class StorageServer:
         self._table = Snapshot(builtin, self._definitions.values(), 0)
         clock, entropy = SystemClock(), SeededEntropy(0)
         self._environment = Environment(settings.version, settings.gates, clock, entropy)
-        self._codec = Codec(self._table, self._environment, NoWebhooks())
+        counts = Counter(entry.revision for entry in self._entries.values())
+        shared = frozenset(revision for revision, count in counts.items() if count > 1)
+        self._codec = Codec(self._table, self._environment, NoWebhooks(), shared)
         self._stores = builtin.stores()
 
     def keeps(self, entry: Entry) -> bool:

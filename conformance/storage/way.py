@@ -13,7 +13,7 @@ from kubeskew.apimachinery.versions import Version, minors_between
 from kubeskew.apiserver.storage.records import Entry, Key
 from kubeskew.apiserver.unreadable import UnreadableError, known_object
 from kubeskew.conformance.storage import audit
-from kubeskew.conformance.storage.audit import AuditFinding
+from kubeskew.conformance.storage.audit import AuditFinding, objects
 from kubeskew.conformance.storage.nodes import UNDRAINED, KeptNode, pods_on, read_by, undrained
 from kubeskew.conformance.storage.servers import Settings, StorageServer, gates_taken_along, is_custom
 
@@ -124,7 +124,7 @@ def audit_way(
     `kubelets` are those before the way and at each of its steps: nodes whose next one would not start are
     reported. Of nodes in `kept` the files are read; those of other nodes are derived from their pods.
     """
-    stored = {entry.key: entry for entry in entries}
+    stored = {entry.key: entry for entry in objects(entries)}
     nodes = {node.config.name: node for node in kept if kubelets and node.config.name in kubelets[0]}
     before, found = StorageServer(present, stored.values()), list[StepFinding]()
     reported: _Reported = set()

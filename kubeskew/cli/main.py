@@ -62,6 +62,7 @@ COMMANDS = {
     "driver-controller": "kubeskew.kubelet.drivers.cli:driver_controller",
     "metrics-server": "kubeskew.metricsserver.cli:metrics_server",
     "shim": "kubeskew.shim.cli:shim",
+    "etcd": "kubeskew.apiserver.storage.etcd.cli:etcd",
 }
 
 SUMMARIES = {
@@ -107,6 +108,7 @@ SUMMARIES = {
     "driver-controller": "Run the controller of an example DRA driver in the foreground.",
     "metrics-server": "Run a metrics server in the foreground, for kubectl top and autoscalers.",
     "shim": "Run a real program as a component, in the foreground.",
+    "etcd": "Serve etcd's API in the foreground, for a real API server.",
 }
 
 

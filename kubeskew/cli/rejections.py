@@ -76,7 +76,7 @@ class _Lists:
         self._revision = revision
         self._table = catalogue_for(gates.version, gates, runtime_config)
         environment = Environment(gates.version, gates, SystemClock(), SeededEntropy(0))
-        self._codec = Codec(self._table, environment, NoWebhooks())
+        self._codec = Codec(self._table, environment, NoWebhooks(), range(revision + 1))
 
     async def __call__(self, path: str) -> Object:
         """Raises StatusError if the server did not serve the path, and UnreadableError."""

@@ -207,7 +207,8 @@ class Registry:
     def remember_selectable(self, obj: Object, revision: int) -> Selectable:
         labels = obj["metadata"].get("labels") or {}
         found = Selectable(dict(labels), self.strategy.fields(obj))
-        self._selectable.put(revision, found)
+        if revision not in self.services.store.shared_revisions:
+            self._selectable.put(revision, found)
         return found
 
     # --- writing -------------------------------------------------------------------------------------------

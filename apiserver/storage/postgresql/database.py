@@ -51,7 +51,8 @@ _ABOUT = (
 _MISSING_RIGHT = (
     "SELECT doing, name FROM (VALUES ('SELECT', 'SELECT from'), ('INSERT', 'INSERT into'), "
     "('UPDATE', 'UPDATE'), ('DELETE', 'DELETE from')) rights (called, doing), "
-    "unnest(ARRAY['events', 'objects', 'timeline', 'meta']) name WHERE NOT has_table_privilege(name, called) "
+    "unnest(ARRAY['events', 'siblings', 'objects', 'leases', 'timeline', 'meta']) name "
+    "WHERE NOT has_table_privilege(name, called) "
     "UNION ALL SELECT 'use', number FROM pg_get_serial_sequence('timeline', 'seq') number "
     "WHERE NOT has_sequence_privilege(number, 'USAGE')"
 )
@@ -288,6 +289,10 @@ class PostgreSQLDatabase:
         if self._listener is None:
             raise StorageError("the store is closed")
         await self._listener.wait(clock)
+
+    async def size(self) -> int:
+        async with self._readers.acquire() as connection:
+            return int(await connection.fetchval("SELECT pg_database_size(current_database())"))
 
     async def close(self) -> None:
         """Finishes the transaction under way, then closes all connections; idempotent."""

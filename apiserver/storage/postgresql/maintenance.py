@@ -84,11 +84,14 @@ async def repair_into_schema(url: str, now: datetime) -> tuple[str, Repair]:
 
 
 def _salvage(session: Session) -> Salvage:
+    rows = {(row[0], sub): tuple(row) for sub, row in all_events(session)}
     return Salvage(
-        {row[0]: tuple(row) for row in all_events(session)},
-        {entry.revision: entry for entry in map(entry_of, session.all("entries"))},
-        session.all("timeline", since=0, seq=0),
-        Metadata.read(session),
+        events={revision: row for (revision, sub), row in rows.items() if not sub},
+        siblings={place: row for place, row in rows.items() if place[1]},
+        projection=[entry_of(row) for row in session.all("entries")],
+        timeline=session.all("timeline", since=0, seq=0),
+        leases=session.all("leases"),
+        metadata=Metadata.read(session),
     )
 
 

@@ -23,11 +23,13 @@ from kubeskew.apiserver.storage.integrity import (
     branched_id,
     checked,
     fill,
+    leases_at,
     newest_of,
+    put,
     rebuilt,
 )
 from kubeskew.apiserver.storage.interfaces import StorageError
-from kubeskew.apiserver.storage.operations import Metadata, newest, record
+from kubeskew.apiserver.storage.operations import NO_LIMIT, Metadata, newest, record
 from kubeskew.apiserver.storage.records import EMPTY_REVISION, Branch, ComponentEvent, Entry, Key, Verb
 from kubeskew.apiserver.storage.sqlite.database import (
     SUFFIX,
@@ -37,9 +39,9 @@ from kubeskew.apiserver.storage.sqlite.database import (
     read,
     statements,
 )
-from kubeskew.apiserver.storage.statements import Row, Session, entry_of
+from kubeskew.apiserver.storage.statements import Row, Session, entry_of, entry_row
 from kubeskew.migrations import upgrade
-from kubeskew.migrations.tables import events, meta, objects, timeline
+from kubeskew.migrations.tables import events, leases, meta, objects, siblings, timeline
 
 _SOURCE = "source"  # the schema under which the source is attached
 CHUNK_ROWS = 500
@@ -98,7 +100,7 @@ def _fill(raw: sqlite3.Connection, origin: sqlite3.Connection, source: str, revi
         origin.backup(raw)
         raw.execute("PRAGMA journal_mode=OFF")  # an unfinished file is deleted
         raw.execute("BEGIN")
-        for table in (events, timeline):
+        for table in (events, siblings, timeline):
             raw.execute(_sql(delete(table).where(table.c.revision > revision)))
         raw.execute(_sql(delete(objects)))
         return
@@ -107,7 +109,9 @@ def _fill(raw: sqlite3.Connection, origin: sqlite3.Connection, source: str, revi
     raw.execute(f"ATTACH DATABASE ? AS {_SOURCE}", (f"file:{quoted(source)}?mode=ro",))
     raw.execute("BEGIN")
     _copy(raw, meta)
+    _copy(raw, leases)
     _copy(raw, events, revision)
+    _copy(raw, siblings, revision)
     _copy(raw, timeline, revision)
 
 
@@ -117,11 +121,14 @@ def _finished(raw: sqlite3.Connection, note: ComponentEvent, head: int) -> Branc
     metadata = Metadata.read(session)
     entries = _project(raw, session)
     kept = checked(session, entries, metadata, note.revision)
+    rows = leases_at(session.all("leases"), note.revision)
+    raw.execute(_sql(delete(leases)))
+    session.many("put_lease", rows)
     raw.execute(_sql(delete(meta)))
     for name, value in replace(kept, store_id=branched_id(metadata.store_id, note)).rows():
         session.run("put_meta", name=name, value=value)
     record(session, note)
-    count = session.all("count")[0][0]
+    count = session.all("count")[0][0] + session.all("count_siblings")[0][0]
     raw.execute("COMMIT")
     return Branch(note.revision, count, len(entries), head)
 
@@ -142,7 +149,23 @@ def _project(raw: sqlite3.Connection, session: Session) -> Sequence[Entry]:
     )
     there = events.c.revision.in_(latest) & (events.c.verb != Verb.DELETE.value)
     raw.execute(_sql(insert(objects).from_select([*objects.c], select(*of_events).where(there))))
+    _project_siblings(session)
     return [entry_of(row) for row in session.all("entries")]
+
+
+def _project_siblings(session: Session) -> None:
+    """Puts what siblings left in the place of what is older."""
+    newest = {tuple(row[2:5]): row for row in session.all("siblings_at_all", revision=NO_LIMIT)}
+    if not newest:
+        return
+    for *key, revision in session.all("latest_all", revision=NO_LIMIT):
+        if tuple(key) in newest and newest[tuple(key)][1] < revision:
+            del newest[tuple(key)]
+    session.many("remove_object", [*newest])
+    left: dict[Key, Entry] = {}
+    for row in newest.values():
+        put(left, row[1:])
+    session.insert("put_object", [entry_row(entry) for entry in left.values()])
 
 
 @contextmanager
@@ -210,6 +233,9 @@ def _open(path: str) -> sqlite3.Connection:
 def _salvage(session: Session, mark: int) -> Salvage:
     """Reads row by row where a page is broken."""
     events: dict[int, Row] = {}
+    further: list[Row] = []
+    with suppress(sqlite3.DatabaseError):
+        further = session.all("all_siblings", revision=0, until=NO_LIMIT)
     revision = 0
     while True:
         try:
@@ -221,13 +247,17 @@ def _salvage(session: Session, mark: int) -> Salvage:
             break
         events.update((row[0], row) for row in rows)
         revision = rows[-1][0]
-    projection: dict[int, Entry] = {}
+    projection: list[Entry] = []
     with suppress(sqlite3.DatabaseError):  # the log has the objects
-        projection = {entry.revision: entry for entry in map(entry_of, session.all("entries"))}
+        projection = [entry_of(row) for row in session.all("entries")]
     timeline: list[Row] = []
     with suppress(sqlite3.DatabaseError):
         timeline = session.all("timeline", since=0, seq=0)
-    return Salvage(events, projection, timeline, Metadata.read(session))
+    leases: list[Row] = []
+    with suppress(sqlite3.DatabaseError):
+        leases = session.all("leases")
+    siblings = {(row[1], row[0]): row[1:] for row in further}
+    return Salvage(events, siblings, projection, timeline, leases, Metadata.read(session))
 
 
 def _one_by_one(session: Session, revision: int, mark: int) -> Iterator[tuple[int, Row]]:

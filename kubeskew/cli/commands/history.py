@@ -8,6 +8,7 @@ import click
 import orjson
 
 from kubeskew.apimachinery.known_names import did_you_mean
+from kubeskew.apiserver.storage.etcd.keys import OPAQUE, opaque_value
 from kubeskew.apiserver.storage.interfaces import StorageError
 from kubeskew.apiserver.storage.records import EMPTY_REVISION, Event, Key, Verb
 from kubeskew.apiserver.storage.sql_log import LogReader
@@ -168,7 +169,9 @@ async def _differences(
 
 def _value(event: Event | None) -> Any:
     """None after a deletion."""
-    return None if event is None or event.verb is Verb.DELETE else orjson.loads(event.value)
+    if event is None or event.verb is Verb.DELETE:
+        return None
+    return opaque_value(event.value) if event.key.resource == OPAQUE else orjson.loads(event.value)
 
 
 @click.command()

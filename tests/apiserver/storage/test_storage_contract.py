@@ -29,7 +29,17 @@ class TestLog:
         first = await log.append(create(pod(), "ünï".encode()))
         second = await log.append(update(first))
         expected = Event(
-            3, Verb.UPDATE, pod(), "u1", b"2", 2, "ünï".encode(), AUTHOR, START.replace(second=6), 2
+            3,
+            Verb.UPDATE,
+            pod(),
+            "u1",
+            b"2",
+            2,
+            "ünï".encode(),
+            AUTHOR,
+            START.replace(second=6),
+            2,
+            updates=1,
         )
         assert second == expected
         assert await every_event(log) == [first, second]
@@ -59,7 +69,7 @@ class TestLog:
         await log.append(update(event))
         with pytest.raises(RevisionMismatchError) as caught:
             await log.append(change(event))
-        assert caught.value.current == Entry(pod(), "u1", 3, 2, b"2")
+        assert caught.value.current == Entry(pod(), "u1", 3, 2, b"2", updates=1)
         assert await log.revision() == 3
 
     async def test_what_is_gone_cannot_be_changed(self, log: Log):

@@ -4,11 +4,13 @@ import asyncio
 import os
 import sqlite3
 import sys
+from collections import Counter
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from storage_cases import CLOCK, create, every_event, pod, update, url_in
+from transaction_writers import PODS
 
 from kubeskew.apiserver.storage import sql_log
 from kubeskew.apiserver.storage.interfaces import StorageError
@@ -22,11 +24,14 @@ HERE = Path(__file__).parent
 
 
 async def start_writers(url: str, name: str) -> asyncio.subprocess.Process:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parent.parent)])}
+    return await start("durable_writers.py", url, name, "16")
+
+
+async def start(program: str, *arguments: str) -> asyncio.subprocess.Process:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parents[2])])}
     return await asyncio.create_subprocess_exec(
-        sys.executable, str(HERE / "durable_writers.py"), url, name, "16",
-        stdout=asyncio.subprocess.PIPE, env=environment,
-    )  # fmt: skip
+        sys.executable, str(HERE / program), *arguments, stdout=asyncio.subprocess.PIPE, env=environment
+    )
 
 
 async def kill_after(process: asyncio.subprocess.Process, acknowledged: int) -> list[str]:
@@ -35,7 +40,9 @@ async def kill_after(process: asyncio.subprocess.Process, acknowledged: int) -> 
     assert process.stdout is not None
     output = b""
     while output.count(b"\n") < acknowledged:
-        output += await process.stdout.read(4096)
+        read = await process.stdout.read(4096)
+        assert read, "the writers have ended"
+        output += read
     process.kill()
     output += await process.stdout.read()
     await process.wait()
@@ -70,6 +77,24 @@ async def test_kill_loses_no_acknowledged_write(url: str, processes: int, acknow
     if url.startswith("sqlite"):
         with closing(sqlite3.connect(url.partition(":///")[2])) as raw:
             assert raw.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+@pytest.mark.parametrize("acknowledged", [1, 60])
+async def test_kill_leaves_transactions_whole(url: str, acknowledged: int):
+    """After SIGKILL every acknowledged transaction is in the log, and of the others all events or none."""
+    process = await start("transaction_writers.py", url, "8")
+    revisions = set(map(int, await kill_after(process, acknowledged)))
+    log = await SQLLog.open(url, CLOCK)
+    events = await every_event(log)
+    counts = Counter(event.revision for event in events)
+    assert revisions <= counts.keys() == set(range(2, len(counts) + 2))
+    assert [event.sub for event in events] == [sub for count in counts.values() for sub in range(count)]
+    assert set(counts.values()) <= {PODS, 2 * PODS}
+    _, entries = await log.entries()
+    assert len(entries) == PODS * sum(count == PODS for count in counts.values())
+    await log.close()
+    async with await LogReader.open(url) as reader:
+        assert (await reader.replay()).differences == []
 
 
 async def test_a_full_disk_fails_the_write_and_spares_the_log(tmp_path):

@@ -36,7 +36,7 @@ PROJECTION_DAMAGES = {
         12,
     ),
     "a deleted object came back": (
-        f"INSERT INTO objects SELECT {COLUMNS} FROM events WHERE revision = 3",
+        f"INSERT INTO objects SELECT {COLUMNS}, 0, 0 FROM events WHERE revision = 3",
         "pods default/p1",
         3,
     ),

@@ -1,0 +1,263 @@
+"""`Backing` on the event log, which emulated API servers may write as well.
+
+Objects of the API are rows as our servers write them; all other keys and values keep their bytes under a
+resource of their own (`keys.OPAQUE`). A key whose value becomes an object, or ceases to be one, goes on under
+the other name within one transaction, and is one record again when it is read.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from itertools import groupby
+from typing import Self
+
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.apiserver.storage.etcd.backing import (
+    ALL_KEYS,
+    Commit,
+    ConflictError,
+    LeaseRecord,
+    Record,
+    Transaction,
+    Write,
+)
+from kubeskew.apiserver.storage.etcd.keys import (
+    OPAQUE,
+    Range,
+    bytes_of,
+    is_at_object,
+    object_key,
+    object_uid,
+    opaque_key,
+    served,
+    stored,
+)
+from kubeskew.apiserver.storage.interfaces import (
+    CompactedError,
+    FutureRevisionError,
+    Log,
+    RevisionMismatchError,
+    StorageError,
+    WrittenSinceError,
+)
+from kubeskew.apiserver.storage.records import Author, Change, Entry, Event, Key, Lease, Verb
+from kubeskew.apiserver.storage.records import Transaction as LogTransaction
+
+API_SERVER = Author("", "kube-apiserver", "", "", "")  # until its audit events say more
+_CATCH_UP_EVENTS = 1000
+_NOTHING = b""  # the log knows the last state of what is deleted
+
+logger = logging.getLogger(__name__)
+
+
+class LogBacking:
+    """Owns the log."""
+
+    def __init__(self, log: Log, clock: Clock, author: Author = API_SERVER) -> None:
+        self.revision = 0
+        self.compacted = 0
+        self._log = log
+        self._clock = clock
+        self._author = author
+        self._opaque: set[bytes] = set()  # keys where an object could be, and is none
+        self._opened: tuple[int, Sequence[Entry]] | None = None  # the first state that is read
+        self._listener: Callable[[Sequence[Commit]], None] | None = None
+        self._catching_up = asyncio.Lock()
+        self._tail: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def open(cls, log: Log, clock: Clock, author: Author = API_SERVER) -> Self:
+        """Starts at the log's newest revision. Raises StorageError."""
+        backing = cls(log, clock, author)
+        log.subscribe(backing._committed)
+        await backing._load()
+        if log.shared:
+            backing._tail = asyncio.create_task(backing._follow(), name="log tail of etcd's API")
+        return backing
+
+    async def _load(self) -> None:
+        horizon = await self._log.compacted()
+        self.revision, entries = self._opened = await self._log.entries()
+        self.compacted = min(horizon + 1, self.revision) if horizon else 0
+        for entry in entries:
+            if entry.key.resource == OPAQUE and is_at_object(entry.key):
+                self._opaque.add(bytes_of(entry.key))
+
+    def subscribe(self, listener: Callable[[Sequence[Commit]], None]) -> None:
+        self._listener = listener
+
+    # What was committed
+
+    def _committed(self, events: Sequence[Event]) -> None:
+        """Passes on what this process wrote, unless another one has written in between: then the log is read
+        instead.
+        """
+        if events[0].revision <= self.revision + 1:
+            self._apply(events)
+
+    def _apply(self, events: Sequence[Event]) -> None:
+        fresh = [event for event in events if event.revision > self.revision]
+        if not fresh:
+            return
+        self._opened = None
+        commits = [*_commits(fresh)]
+        for event in fresh:
+            if event.key.resource == OPAQUE and is_at_object(event.key):
+                change = self._opaque.discard if event.verb is Verb.DELETE else self._opaque.add
+                change(bytes_of(event.key))
+        self.revision = fresh[-1].revision
+        if self._listener is not None:
+            self._listener(commits)
+
+    async def _catch_up(self, target: int) -> None:
+        """Raises CompactedError if this process slept through a compaction."""
+        async with self._catching_up:
+            while self.revision < target:
+                events = await self._log.after(self.revision, _CATCH_UP_EVENTS)
+                if not events and self.revision < target:
+                    raise StorageError(f"the log ends before revision {target}")
+                self._apply(events)
+
+    async def sync(self) -> int:
+        newest = await self._log.revision()
+        if newest > self.revision:
+            await self._catch_up(newest)
+        return self.revision
+
+    async def _follow(self) -> None:
+        while True:
+            await self._log.wait_for_others(self._clock)
+            try:
+                await self.sync()
+            except (StorageError, CompactedError) as error:
+                logger.warning("cannot follow the log: %s", error)
+            except Exception:
+                logger.exception("cannot follow the log")
+
+    # Writing
+
+    async def append(self, transaction: Transaction) -> int:
+        expected = dict(transaction.expected)
+        changes = [
+            change for write in transaction.writes for change in self._changes(write, expected[write.key])
+        ]
+        written = {write.key for write in transaction.writes}
+        others = [(self._place(key), revision) for key, revision in expected.items() if key not in written]
+        try:
+            revision, _ = await self._log.transact(
+                LogTransaction(changes, others, transaction.since, transaction.revokes)
+            )
+        except (RevisionMismatchError, WrittenSinceError) as error:
+            raise ConflictError(str(error)) from error
+        if self.revision < revision:
+            await self._catch_up(revision)
+        return revision
+
+    def _place(self, key: bytes) -> Key:
+        """Names the key as the log has it at present, or would have it."""
+        found = object_key(key)
+        return opaque_key(key) if found is None or key in self._opaque else found
+
+    def _changes(self, write: Write, expected: int) -> Sequence[Change]:
+        place, now = self._place(write.key), self._clock.now()
+        if write.value is None:
+            return [Change(Verb.DELETE, place, "", _NOTHING, expected, self._author, now)]
+        found = object_key(write.key)
+        uid = None if found is None else object_uid(write.value)
+        if found is None or uid is None:
+            target, uid, value = opaque_key(write.key), "", write.value
+        else:
+            target, value = found, stored(write.value)
+        if not expected:
+            return [Change(Verb.CREATE, target, uid, value, 0, self._author, now, write.lease)]
+        if target == place:
+            return [Change(Verb.UPDATE, target, uid, value, expected, self._author, now, write.lease)]
+        return [
+            Change(Verb.DELETE, place, "", _NOTHING, expected, self._author, now),
+            Change(
+                Verb.CREATE, target, uid, value, 0, self._author, now, write.lease, write.created,
+                write.version - 1,
+            ),
+        ]  # fmt: skip
+
+    # Reading
+
+    async def at(self, revision: int, key: bytes = ALL_KEYS, end: bytes = ALL_KEYS) -> Sequence[Record]:
+        if revision < self.compacted:
+            raise CompactedError(revision, self.compacted)
+        if revision > self.revision:
+            raise FutureRevisionError(revision, self.revision)
+        wanted = Range(key, end)
+        entries = await self._entries(revision, wanted.resource)
+        records = [_record(entry) for entry in entries]
+        return sorted((record for record in records if wanted.covers(record.key)), key=_key)
+
+    async def _entries(self, revision: int, resource: str | None) -> Iterable[Entry]:
+        if self._opened is not None and self._opened[0] == revision:
+            return self._opened[1]
+        if resource is None:
+            return await self._log.at(revision, None)
+        return [*await self._log.at(revision, resource), *await self._log.at(revision, OPAQUE)]
+
+    async def history(self, after: int, limit: int) -> Sequence[Commit]:
+        if after < self.compacted - 1:
+            raise CompactedError(after, self.compacted)
+        after = max(after, await self._log.compacted())
+        return [*_commits(await self._log.after(after, limit, until=self.revision))][:limit]
+
+    # Compaction, leases
+
+    async def compact(self, revision: int) -> None:
+        """The log keeps all events at `revision` itself, too, with which etcd's watches may begin."""
+        if revision <= self.compacted:
+            raise CompactedError(revision, self.compacted)
+        if revision > self.revision:
+            raise FutureRevisionError(revision, self.revision)
+        await self._log.compact(revision - 1)
+        self.compacted = max(self.compacted, revision)
+
+    async def grant(self, lease: LeaseRecord) -> None:
+        await self._log.grant(Lease(*lease))
+
+    async def leases(self) -> Sequence[LeaseRecord]:
+        return [LeaseRecord(*lease) for lease in await self._log.leases()]
+
+    async def size(self) -> int:
+        return await self._log.size()
+
+    async def close(self) -> None:
+        if self._tail is not None:
+            self._tail.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._tail
+        await self._log.close()
+
+
+def _key(record: Record) -> bytes:
+    return record.key
+
+
+def _record(state: Entry | Event) -> Record:
+    """`state` is no deletion."""
+    key = state.key
+    value = state.value if key.resource == OPAQUE else served(state.value)
+    return Record(bytes_of(key), value, state.created, state.revision, state.updates + 1, state.lease)
+
+
+def _commits(events: Iterable[Event]) -> Iterable[Commit]:
+    """Puts the events of each revision together, in their order."""
+    for revision, group in groupby(events, key=_revision):
+        records: dict[bytes, Record] = {}
+        for event in group:
+            key = bytes_of(event.key)
+            if event.verb is not Verb.DELETE:
+                records.pop(key, None)  # the deletion under its other name
+                records[key] = _record(event)
+            else:
+                records[key] = Record(key, None, 0, revision, 0, 0)
+        yield Commit(revision, [*records.values()])
+
+
+def _revision(event: Event) -> int:
+    return event.revision

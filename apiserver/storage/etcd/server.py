@@ -1,0 +1,385 @@
+"""A server of etcd's API over a backing: reads, writes, leases and maintenance, without a network."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
+from contextlib import suppress
+from typing import TypeVar
+
+from google.protobuf.message import DecodeError, Message
+
+from kubeskew.apimachinery.clock import Clock, Entropy
+from kubeskew.apiserver.storage.etcd import errors
+from kubeskew.apiserver.storage.etcd.backing import Backing, Commit, ConflictError, LeaseRecord
+from kubeskew.apiserver.storage.etcd.errors import EtcdError
+from kubeskew.apiserver.storage.etcd.evaluation import Evaluation, Past, PastNeededError, Result
+from kubeskew.apiserver.storage.etcd.keyspace import Keyspace, state_of
+from kubeskew.apiserver.storage.etcd.leases import MAX_TTL, MIN_TTL, Lease, Leases
+from kubeskew.apiserver.storage.etcd.messages.rpc_pb2 import (
+    CompactionRequest,
+    DeleteRangeRequest,
+    LeaseGrantRequest,
+    LeaseGrantResponse,
+    LeaseKeepAliveRequest,
+    LeaseKeepAliveResponse,
+    LeaseLeasesResponse,
+    LeaseRevokeRequest,
+    LeaseRevokeResponse,
+    LeaseStatus,
+    LeaseTimeToLiveRequest,
+    LeaseTimeToLiveResponse,
+    PutRequest,
+    RangeRequest,
+    RequestOp,
+    ResponseHeader,
+    TxnRequest,
+)
+from kubeskew.apiserver.storage.etcd.request_checks import (
+    check_delete,
+    check_put,
+    check_range,
+    check_txn,
+)
+from kubeskew.apiserver.storage.etcd.watch_streams import Watches
+from kubeskew.apiserver.storage.etcd.wire import Headers, State
+from kubeskew.apiserver.storage.interfaces import CompactedError, FutureRevisionError, StorageError
+
+CLUSTER_ID = 0x6B756265736B6577
+MEMBER_ID = 0x1
+MAX_REQUEST_BYTES = 3 << 19  # 1.5 MiB
+MAX_MESSAGE_BYTES = MAX_REQUEST_BYTES + (512 << 10)  # grpc's limit in etcd
+_RAFT_BYTES = 18  # about what etcd puts around a request before it compares its size
+_WINDOW = 10_000  # commits that are read into memory at the start
+_PIECE = 1000  # of them at once
+_EXPIRY_SECONDS = 0.5  # between looks for leases whose time is over
+
+Request = TypeVar("Request", bound=Message)
+Outcome = TypeVar("Outcome")
+
+log = logging.getLogger(__name__)
+
+
+class EtcdServer:
+    """Answers are bytes. Calls are refused with an EtcdError."""
+
+    def __init__(
+        self,
+        backing: Backing,
+        keyspace: Keyspace,
+        leases: Leases,
+        clock: Clock,
+        entropy: Entropy,
+        progress: float,
+    ) -> None:
+        self.backing = backing
+        self.keyspace = keyspace
+        self.leases = leases
+        self.headers = Headers(CLUSTER_ID, MEMBER_ID)
+        self.watches = Watches(backing, lambda: self.keyspace, self.headers, clock, entropy, progress)
+        self._clock = clock
+        self._entropy = entropy
+        self._busy: dict[bytes, asyncio.Future[None]] = {}  # keys that are being written
+        self._alone: asyncio.Future[None] | None = None  # of a call that no other may write with
+        self._granted = asyncio.Event()
+        self._expiring: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def open(
+        cls, backing: Backing, clock: Clock, entropy: Entropy, *, progress_seconds: float = 600.0
+    ) -> "EtcdServer":
+        """Reads what exists and the newest history; from then on the backing reports what is committed."""
+        waiting: list[Commit] = []
+        backing.subscribe(waiting.extend)
+        revision = await backing.sync()
+        floor = max(backing.compacted, revision - _WINDOW, 1)
+        keyspace = Keyspace(floor, backing.compacted, map(state_of, await backing.at(floor)))
+        while keyspace.revision < revision:
+            for commit in await backing.history(keyspace.revision, _PIECE):
+                if commit.revision > keyspace.revision:
+                    keyspace.apply(commit)
+        leases = Leases(clock, await backing.leases(), keyspace.live.values())
+        server = cls(backing, keyspace, leases, clock, entropy, progress_seconds)
+        backing.subscribe(server._committed)
+        server._committed(waiting)
+        server._expiring = asyncio.create_task(server._expire())
+        return server
+
+    async def close(self) -> None:
+        if self._expiring is not None:
+            self._expiring.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._expiring
+        await self.backing.close()
+
+    def _committed(self, commits: Sequence[Commit]) -> None:
+        for commit in commits:
+            if commit.revision > self.keyspace.revision:
+                changes = self.keyspace.apply(commit)
+                self.leases.apply(changes)
+                self.watches.notify(commit.revision, changes)
+
+    def header(self, revision: int = 0) -> ResponseHeader:
+        return ResponseHeader(
+            cluster_id=CLUSTER_ID,
+            member_id=MEMBER_ID,
+            revision=revision or self.keyspace.revision,
+            raft_term=1,
+        )
+
+    # KV
+
+    async def range(self, data: bytes) -> bytes:
+        request = parsed(RangeRequest, data)
+        check_range(request)
+        if not request.serializable:
+            await self.backing.sync()
+        found, revision = await self._evaluated(
+            lambda evaluation: (evaluation.range(request), self.keyspace.revision)
+        )
+        return self.headers.header(revision) + found.body()
+
+    async def put(self, data: bytes) -> bytes:
+        request = parsed(PutRequest, data)
+        check_put(request)
+        _check_size(data)
+        return await self._write((request.key,), lambda evaluation: evaluation.put(request))
+
+    async def delete_range(self, data: bytes) -> bytes:
+        request = parsed(DeleteRangeRequest, data)
+        check_delete(request)
+        _check_size(data)
+        keys = None if request.range_end else (request.key,)
+        return await self._write(keys, lambda evaluation: evaluation.delete(request))
+
+    async def txn(self, data: bytes) -> bytes:
+        request = parsed(TxnRequest, data)
+        check_txn(request)
+        if not _read_only(request):
+            _check_size(data)
+        return await self._write(_keys(request), lambda evaluation: evaluation.txn(request))
+
+    async def compact(self, data: bytes) -> bytes:
+        request = parsed(CompactionRequest, data)
+        await self.backing.sync()
+        if request.revision <= self.keyspace.compacted:
+            raise EtcdError(errors.COMPACTED)
+        if request.revision > self.keyspace.revision:
+            raise EtcdError(errors.FUTURE_REVISION)
+        try:
+            if request.revision > 0:
+                await self.backing.compact(request.revision)
+        except CompactedError as error:
+            raise EtcdError(errors.COMPACTED) from error
+        except FutureRevisionError as error:
+            raise EtcdError(errors.FUTURE_REVISION) from error
+        self.keyspace.compact(max(request.revision, 0))
+        return self.headers.header(self.keyspace.revision)
+
+    async def _evaluated(self, evaluate: Callable[[Evaluation], Outcome]) -> Outcome:
+        """Evaluates, with the states of the past that turn out to be needed."""
+        self._follow_compaction()
+        past: dict[Past, Sequence[State]] = {}
+        while True:
+            try:
+                return evaluate(Evaluation(self.keyspace, self.leases.by_id, past))
+            except PastNeededError as error:
+                past[error.past] = await self._past(error.past)
+
+    def _follow_compaction(self) -> None:
+        """Another process may have compacted the backing."""
+        compacted = min(self.backing.compacted, self.keyspace.revision)
+        if compacted > max(self.keyspace.compacted, 0):
+            self.keyspace.compact(compacted)
+
+    async def _past(self, past: Past) -> Sequence[State]:
+        try:
+            return [state_of(record) for record in await self.backing.at(*past)]
+        except CompactedError as error:
+            raise EtcdError(errors.COMPACTED) from error
+
+    async def _write(
+        self, keys: Sequence[bytes] | None, evaluate: Callable[[Evaluation], Result], revokes: int = 0
+    ) -> bytes:
+        """Evaluates and commits when no other call writes one of `keys`, which are all that it is about; or,
+        without them, when no other call writes at all.
+        """
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        await self._begin(keys, done)
+        try:
+            return await self._commit(evaluate, revokes)
+        finally:
+            if keys is None:
+                self._alone = None
+            else:
+                for key in keys:
+                    if self._busy.get(key) is done:
+                        del self._busy[key]
+            done.set_result(None)
+
+    async def _begin(self, keys: Sequence[bytes] | None, done: "asyncio.Future[None]") -> None:
+        while self._alone is not None:
+            await asyncio.shield(self._alone)
+        if keys is None:
+            self._alone = done
+            try:
+                while self._busy:
+                    await asyncio.shield(next(iter(self._busy.values())))
+            except BaseException:
+                self._alone = None
+                done.set_result(None)
+                raise
+            return
+        while (busy := next((self._busy[key] for key in keys if key in self._busy), self._alone)) is not None:
+            await asyncio.shield(busy)
+        for key in keys:
+            self._busy[key] = done
+
+    async def _commit(self, evaluate: Callable[[Evaluation], Result], revokes: int) -> bytes:
+        while True:
+            evaluation, result = await self._evaluated(lambda state: (state, evaluate(state)))
+            transaction = evaluation.transaction(revokes)
+            try:
+                if transaction.writes or revokes:
+                    revision = await self.backing.append(transaction)
+                elif (revision := self.keyspace.revision) != await self.backing.sync():
+                    continue
+            except ConflictError:
+                await self.backing.sync()
+                continue
+            evaluation.committed(revision)
+            return self.headers.header(revision) + result.body()
+
+    # leases
+
+    async def lease_grant(self, data: bytes) -> bytes:
+        request = parsed(LeaseGrantRequest, data)
+        number = request.ID
+        while not number or (not request.ID and number in self.leases.by_id):
+            number = int(self._entropy.random() * (1 << 53)) << 10 | 1
+        if request.TTL > MAX_TTL:
+            raise EtcdError(errors.LEASE_TTL_TOO_LARGE)
+        if number in self.leases.by_id:
+            raise EtcdError(errors.LEASE_EXISTS)
+        record = LeaseRecord(number, max(request.TTL, MIN_TTL))
+        self.leases.add(record)
+        try:
+            await self.backing.grant(record)
+        except BaseException:
+            self.leases.remove(number)
+            raise
+        self._granted.set()
+        return _answer(LeaseGrantResponse(header=self.header(), ID=number, TTL=record.ttl))
+
+    async def lease_revoke(self, data: bytes) -> bytes:
+        request = parsed(LeaseRevokeRequest, data)
+        revision = await self._revoke(request.ID)
+        return _answer(LeaseRevokeResponse(header=self.header(revision)))
+
+    async def _revoke(self, number: int) -> int:
+        """Deletes the lease's keys in one revision; returns the newest."""
+
+        def evaluate(evaluation: Evaluation) -> Result:
+            lease = self.leases.by_id.get(number)
+            if lease is None:
+                raise EtcdError(errors.LEASE_NOT_FOUND)
+            for key in sorted(lease.keys):
+                evaluation.delete(DeleteRangeRequest(key=key))
+            return Result(b"", True, bytes)
+
+        await self._write(None, evaluate, revokes=number)
+        self.leases.remove(number)
+        return self.keyspace.revision
+
+    async def lease_keep_alive(self, requests: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
+        async for data in requests:
+            request = parsed(LeaseKeepAliveRequest, data)
+            header = self.header()
+            lease = self.leases.by_id.get(request.ID)
+            if lease is not None and lease.expiry <= self._clock.monotonic():
+                await self._end(lease)
+                lease = None
+            if lease is not None:
+                self.leases.renew(lease)
+            yield _answer(LeaseKeepAliveResponse(header=header, ID=request.ID, TTL=lease.ttl if lease else 0))
+
+    async def _end(self, lease: Lease) -> None:
+        """A lease whose time is over is revoked before anyone is answered about it."""
+        with suppress(EtcdError):
+            await self._revoke(lease.id)
+
+    async def lease_time_to_live(self, data: bytes) -> bytes:
+        request = parsed(LeaseTimeToLiveRequest, data)
+        answer = LeaseTimeToLiveResponse(header=self.header(), ID=request.ID)
+        lease = self.leases.by_id.get(request.ID)
+        if lease is None:
+            answer.TTL = -1
+        else:
+            answer.TTL, answer.grantedTTL = self.leases.remaining(lease), lease.ttl
+            if request.keys:
+                answer.keys.extend(sorted(lease.keys))
+        return _answer(answer)
+
+    async def lease_leases(self, data: bytes) -> bytes:
+        leases = [LeaseStatus(ID=lease.id) for lease in self.leases.by_expiry()]
+        return _answer(LeaseLeasesResponse(header=self.header(), leases=leases))
+
+    async def _expire(self) -> None:
+        """Revokes leases when their time is over, each in a revision of its own."""
+        while True:
+            if self.leases.next_expiry() is None:
+                self._granted.clear()
+                await self._granted.wait()
+            await self._clock.sleep(_EXPIRY_SECONDS)
+            for lease in self.leases.expired():
+                try:
+                    await self._revoke(lease.id)
+                except EtcdError:
+                    continue  # somebody was faster
+                except StorageError as error:
+                    log.warning("cannot revoke lease %x: %s", lease.id, error)
+                    self.leases.retry(lease)
+
+
+def parsed(kind: type[Request], data: bytes) -> Request:
+    """Refuses what cannot be parsed as gRPC's server in Go does."""
+    if len(data) > MAX_MESSAGE_BYTES:
+        raise EtcdError(errors.too_large_message(len(data), MAX_MESSAGE_BYTES))
+    try:
+        return kind.FromString(data)
+    except DecodeError as error:
+        raise EtcdError(errors.MALFORMED) from error
+
+
+def _check_size(data: bytes) -> None:
+    if len(data) + _RAFT_BYTES > MAX_REQUEST_BYTES:
+        raise EtcdError(errors.REQUEST_TOO_LARGE)
+
+
+def _answer(answer: Message) -> bytes:
+    return answer.SerializeToString()
+
+
+def _read_only(request: TxnRequest) -> bool:
+    """True if no branch can write; a nested transaction counts as a writer."""
+    return all(_is_range(operation) for branch in (request.success, request.failure) for operation in branch)
+
+
+def _is_range(operation: RequestOp) -> bool:
+    return operation.HasField("request_range")
+
+
+def _keys(request: TxnRequest) -> Sequence[bytes] | None:
+    """All keys that the transaction is about, or None if there are ranges or transactions in it."""
+    if any(compare.range_end for compare in request.compare):
+        return None
+    keys = {compare.key: None for compare in request.compare}
+    for branch in (request.success, request.failure):
+        for operation in branch:
+            kind = operation.WhichOneof("request")
+            if kind == "request_txn":
+                return None
+            inner = getattr(operation, kind)
+            if kind != "request_put" and inner.range_end:
+                return None
+            keys[inner.key] = None
+    return list(keys)
