@@ -85,8 +85,8 @@ class ProgramFlags:
 
     def apply(self, state: State, names: Sequence[str] = ()) -> None:
         """Changes the components of these names alone, if there are any. Raises UserError unless there is
-        such a folder. Without any real component, none of them has a binary of its own any more; those of drivers
-        stay.
+        such a folder. Without any real component, none of them has a binary of its own any more; those of
+        drivers stay.
         """
         meant = {kind_of(name) for name in names} or {*REAL}
         if self.real is not None and not self.real:
