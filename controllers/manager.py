@@ -99,6 +99,7 @@ _OWN = frozenset({"serviceaccount-token-controller"})
 log = logging.getLogger(__name__)
 
 LEASE_NAMESPACE, LEASE_NAME = "kube-system", "kube-controller-manager"
+_COMPONENT = "kube-controller-manager"
 
 _ALWAYS: Condition = always(True)
 
@@ -342,7 +343,12 @@ class Manager:
             await self._lead(self._ctx.stop)
             return
         elector = LeaderElector(
-            self._ctx.client, self._ctx.environment.clock, LEASE_NAME, LEASE_NAMESPACE, self._ctx.identity
+            self._ctx.client,
+            self._ctx.environment.clock,
+            LEASE_NAME,
+            LEASE_NAMESPACE,
+            self._ctx.identity,
+            component=_COMPONENT,
         )
         await elector.run_again(self._ctx.stop, self._lead)
 
