@@ -55,6 +55,7 @@ from kubeskew.controllers.serviceaccount import (
     RootCAPublisher,
     ServiceAccountController,
 )
+from kubeskew.controllers.servicecidrs.controller import ServiceCIDRController
 from kubeskew.controllers.statefulset.controller import StatefulSetController
 from kubeskew.controllers.storageversionmigration.controller import StorageVersionMigrationController
 from kubeskew.controllers.volumes.binder import PersistentVolumeController
@@ -89,6 +90,7 @@ _ACCOUNTS = {
     "replicationcontroller-controller": "replication-controller",
     "resourceclaim-controller": "resource-claim-controller",
     "root-ca-certificate-publisher-controller": "root-ca-cert-publisher",
+    "service-cidr-controller": "service-cidrs-controller",
     "serviceaccount-controller": "service-account-controller",
     "taint-eviction-controller": "node-controller",
 }
@@ -141,6 +143,7 @@ CONTROLLERS: Sequence[tuple[type[Controller], Condition]] = (
     (ApprovingController, _ALWAYS),
     (SigningController, _ALWAYS),
     (CleaningController, _ALWAYS),
+    (ServiceCIDRController, since(29) & gate("MultiCIDRServiceAllocator")),
     (StorageVersionMigrationController, gate("StorageVersionMigrator")),
 )
 
