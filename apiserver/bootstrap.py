@@ -289,8 +289,9 @@ def _service(services: Services, options: ServerOptions, port: int) -> Iterable[
     network = ipaddress.ip_network(options.service_cluster_ip_range)
     address = str(network[1])
     if services.features.services.several_ranges:
-        cidr = _object("networking.k8s.io/v1", "ServiceCIDR", "kubernetes")
-        yield "/apis/networking.k8s.io/v1/servicecidrs", {**cidr, "spec": {"cidrs": [str(network)]}}
+        version = f"networking.k8s.io/{services.features.services.range_version}"
+        cidr = _object(version, "ServiceCIDR", "kubernetes")
+        yield f"/apis/{version}/servicecidrs", {**cidr, "spec": {"cidrs": [str(network)]}}
     service = _object("v1", "Service", "kubernetes", {"component": "apiserver", "provider": "kubernetes"})
     service["spec"] = {
         "type": "ClusterIP",

@@ -1,6 +1,6 @@
 """The features of services, endpoints and ingresses in the API server: a part of features.py."""
 
-from kubeskew.apimachinery.features import FeatureTable, bug, choose, gate, since, until
+from kubeskew.apimachinery.features import FeatureTable, bug, by_release, choose, gate, since, until
 
 
 class ServiceFeatures(FeatureTable):
@@ -10,6 +10,9 @@ class ServiceFeatures(FeatureTable):
     wipes_cidr_status: bool = gate("ServiceCIDRStatusFieldWiping")  # an update of the spec keeps the status
     cidr_status_keeps_metadata: bool = since(32)  # an update of a ServiceCIDR's status keeps its metadata
     cidr_status_resets_fields: bool = since(36)  # a manager of the status owns neither metadata nor spec
+
+    # The version of networking.k8s.io in which the server makes the range of a new cluster.
+    range_version: str = by_release({0: "v1alpha1", 31: "v1beta1", 33: "v1"})
 
     # Rules and defaults
     strict_addresses: bool = gate("StrictIPCIDRValidation")  # addresses and ranges in canonical form only

@@ -17,6 +17,7 @@ from kubeskew.controllers.poolstatus.features import PoolStatusFeatures
 from kubeskew.controllers.replicaset.features import ReplicaSetFeatures
 from kubeskew.controllers.resourceclaim.features import ResourceClaimFeatures
 from kubeskew.controllers.resourcequota.features import QuotaFeatures
+from kubeskew.controllers.servicecidrs.features import ServiceCIDRFeatures
 from kubeskew.controllers.statefulset.features import StatefulSetFeatures
 from kubeskew.controllers.storageversionmigration.features import MigrationFeatures
 
@@ -40,5 +41,6 @@ class ControllerFeatures(FeatureTable):
     replica_sets: ReplicaSetFeatures = part(ReplicaSetFeatures)
     resource_claims: ResourceClaimFeatures = part(ResourceClaimFeatures)
     resource_quotas: QuotaFeatures = part(QuotaFeatures)
+    service_cidrs: ServiceCIDRFeatures = part(ServiceCIDRFeatures)
     stateful_sets: StatefulSetFeatures = part(StatefulSetFeatures)
     storage_version_migrations: MigrationFeatures = part(MigrationFeatures)

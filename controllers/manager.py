@@ -55,6 +55,7 @@ from kubeskew.controllers.serviceaccount import (
     RootCAPublisher,
     ServiceAccountController,
 )
+from kubeskew.controllers.servicecidrs.controller import ServiceCIDRController
 from kubeskew.controllers.statefulset.controller import StatefulSetController
 from kubeskew.controllers.storageversionmigration.controller import StorageVersionMigrationController
 from kubeskew.controllers.volumes.binder import PersistentVolumeController
@@ -89,6 +90,7 @@ _ACCOUNTS = {
     "replicationcontroller-controller": "replication-controller",
     "resourceclaim-controller": "resource-claim-controller",
     "root-ca-certificate-publisher-controller": "root-ca-cert-publisher",
+    "service-cidr-controller": "service-cidrs-controller",
     "serviceaccount-controller": "service-account-controller",
     "taint-eviction-controller": "node-controller",
 }
@@ -99,6 +101,7 @@ _OWN = frozenset({"serviceaccount-token-controller"})
 log = logging.getLogger(__name__)
 
 LEASE_NAMESPACE, LEASE_NAME = "kube-system", "kube-controller-manager"
+_COMPONENT = "kube-controller-manager"
 
 _ALWAYS: Condition = always(True)
 
@@ -140,6 +143,7 @@ CONTROLLERS: Sequence[tuple[type[Controller], Condition]] = (
     (ApprovingController, _ALWAYS),
     (SigningController, _ALWAYS),
     (CleaningController, _ALWAYS),
+    (ServiceCIDRController, since(29) & gate("MultiCIDRServiceAllocator")),
     (StorageVersionMigrationController, gate("StorageVersionMigrator")),
 )
 
@@ -342,7 +346,12 @@ class Manager:
             await self._lead(self._ctx.stop)
             return
         elector = LeaderElector(
-            self._ctx.client, self._ctx.environment.clock, LEASE_NAME, LEASE_NAMESPACE, self._ctx.identity
+            self._ctx.client,
+            self._ctx.environment.clock,
+            LEASE_NAME,
+            LEASE_NAMESPACE,
+            self._ctx.identity,
+            component=_COMPONENT,
         )
         await elector.run_again(self._ctx.stop, self._lead)
 

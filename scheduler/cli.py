@@ -130,6 +130,7 @@ async def main(settings: SchedulerSettings, ctx: ComponentContext) -> None:
                 election.resource_namespace,
                 ctx.identity,
                 timing=election.timing,
+                component=settings.profiles[0].scheduler_name,
             )
             await elector.run_again(ctx.stop, terms.lead)
         else:

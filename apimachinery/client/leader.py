@@ -2,6 +2,9 @@
 
 A graceful stop gives the lease back, so that a restarted component leads at once; after a crash the next
 holder waits until the lease has not been renewed for its whole duration *as observed by itself*.
+
+An event about the lease says who leads. Upstream also records that a process stopped leading, but the process
+ends before that event is written.
 """
 
 import asyncio
@@ -11,6 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.client.refs import LEASES
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient, FailureLog
 from kubeskew.apimachinery.clock import Clock, micro_timestamp
@@ -51,13 +55,17 @@ class LeaderElector:
         identity: str,
         *,
         timing: LeaseTiming | None = None,
+        component: str = "",
     ) -> None:
+        """`component` is the source of the event that it leads; without one there is no event."""
         self._client = client
         self._clock = clock
         self._name = name
         self._namespace = namespace
         self._identity = identity
         self._timing = timing or LeaseTiming()
+        self._component = component
+        self._lease: Object = {}  # as last written
         self._observed: Object = {}  # the last lease spec seen
         self._observed_at = 0.0  # monotonic
         self._failures = FailureLog(log, clock)
@@ -71,6 +79,16 @@ class LeaderElector:
         if not await self._acquire(stop):
             return
         log.info("successfully acquired lease %s/%s", self._namespace, self._name)
+        recorder = EventRecorder(self._client, self._clock, self._component) if self._component else None
+        if recorder is not None:
+            self._record(recorder)
+        try:
+            await self._lead(stop, lead)
+        finally:
+            if recorder is not None:
+                await recorder.close()
+
+    async def _lead(self, stop: asyncio.Event, lead: Callable[[asyncio.Event], Awaitable[None]]) -> None:
         ended = asyncio.Event()
         leading = asyncio.ensure_future(lead(ended))
         renewing = asyncio.create_task(self._renew())
@@ -99,6 +117,10 @@ class LeaderElector:
                 await self.run(stop, lead)
             except LeadershipLost:
                 log.exception("leaderelection lost; standing again")
+
+    def _record(self, recorder: EventRecorder) -> None:
+        lease = {**self._lease, "apiVersion": LEASES.api_version, "kind": LEASES.kind}
+        recorder.event(lease, "Normal", "LeaderElection", f"{self._identity} became leader")
 
     async def _acquire(self, stop: asyncio.Event) -> bool:
         """True once the lease is held, False if `stop` came first."""
@@ -153,7 +175,7 @@ class LeaderElector:
         except StatusError as error:
             if error.code != 404:
                 raise
-            await self._client.create(LEASES, self._new_lease(now))
+            self._lease = await self._client.create(LEASES, self._new_lease(now))
             return True
         spec = lease.get("spec") or {}
         self._observe(spec)
@@ -164,8 +186,8 @@ class LeaderElector:
         ours = holder == self._identity
         acquired = spec.get("acquireTime") if ours else None
         lease["spec"] = self._spec(now, acquired, transitions if ours else transitions + 1)
-        updated = await self._client.update(LEASES, lease)
-        self._observe(updated["spec"])
+        self._lease = await self._client.update(LEASES, lease)
+        self._observe(self._lease["spec"])
         return True
 
     def _observe(self, spec: Object) -> None:

@@ -8,7 +8,7 @@ from fake_cluster import Cluster
 from prometheus_client import CollectorRegistry
 
 from kubeskew.apimachinery import errors
-from kubeskew.apimachinery.client.refs import LEASES, NAMESPACES, SERVICE_ACCOUNTS
+from kubeskew.apimachinery.client.refs import EVENTS, LEASES, NAMESPACES, SERVICE_ACCOUNTS
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.process.component import ComponentContext, ComponentOptions
 from kubeskew.apimachinery.process.health_checks import Health
@@ -114,6 +114,10 @@ async def test_it_works_while_it_leads_and_gives_the_lease_back():
     assert ctx.health.failing() == []
     assert lease["spec"]["holderIdentity"] == "me"
     assert await cluster.client.get(SERVICE_ACCOUNTS, "default", "ns")
+
+    (event,) = (await cluster.client.list(EVENTS))["items"]
+    assert event["message"] == "me became leader"
+    assert event["source"] == {"component": "kube-controller-manager"}
 
     ctx.stop.set()
     await running

@@ -9,7 +9,7 @@ from fake_server import FakeServer
 from prometheus_client import CollectorRegistry, generate_latest
 
 from kubeskew.apimachinery.client.leader import LeaseTiming
-from kubeskew.apimachinery.client.refs import LEASES, NODES, PODS
+from kubeskew.apimachinery.client.refs import EVENTS, LEASES, NODES, PODS
 from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
 from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.gates import FeatureGates
@@ -59,6 +59,8 @@ async def test_component_schedules_until_stopped(leader_elect):
     await running
     leases = (await client.list(LEASES))["items"]
     assert [lease["spec"]["holderIdentity"] for lease in leases] == [""] * leader_elect
+    events = [event for event in (await client.list(EVENTS))["items"] if event["reason"] == "LeaderElection"]
+    assert [event["source"] for event in events] == [{"component": "default-scheduler"}] * leader_elect
 
 
 async def test_metrics_of_a_rejected_pod():

@@ -6,7 +6,7 @@ import aiohttp
 import pytest
 
 from kubeskew.apimachinery.client.leader import LeaderElector, LeadershipLost
-from kubeskew.apimachinery.client.refs import LEASES
+from kubeskew.apimachinery.client.refs import EVENTS, LEASES
 from kubeskew.apimachinery.errors import StatusError
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -222,3 +222,38 @@ async def test_who_loses_the_lease_stands_for_it_again(client, clock, server):
 
     assert len(terms) == 2
     assert (await client.get(LEASES, "thing", "kube-system"))["spec"]["holderIdentity"] == ""
+
+
+@pytest.mark.parametrize("found", [False, True], ids=["new lease", "lease of another"])
+async def test_an_event_about_the_lease_says_who_leads(client, clock, found):
+    """It refers to the lease as it was taken; a stop writes no event, and without a component there is none."""
+    if found:
+        spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "leaseTransitions": 3}
+        await client.create(LEASES, {"metadata": {"name": "thing", "namespace": "kube-system"}, "spec": spec})
+    silent = LeaderElector(client, clock, "silent", "kube-system", "two")
+    elector = LeaderElector(client, clock, "thing", "kube-system", "one", component="kube-thing")
+    taken = {}
+
+    async def lead(ended):
+        taken.update(await client.get(LEASES, "thing", "kube-system"))
+        await ended.wait()
+
+    stop = asyncio.Event()
+    tasks = [asyncio.create_task(each.run(stop, lead)) for each in (elector, silent)]
+    await asyncio.sleep(1)
+    stop.set()
+    await asyncio.gather(*tasks)
+    (event,) = (await client.list(EVENTS))["items"]
+
+    assert event["involvedObject"] == {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "namespace": "kube-system",
+        "name": "thing",
+        "uid": taken["metadata"]["uid"],
+        "resourceVersion": taken["metadata"]["resourceVersion"],
+    }
+    assert event["metadata"]["namespace"] == "kube-system"
+    assert (event["type"], event["reason"], event["count"]) == ("Normal", "LeaderElection", 1)
+    assert event["message"] == "one became leader"
+    assert event["source"] == {"component": "kube-thing"}

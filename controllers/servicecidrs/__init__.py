@@ -1,0 +1,1 @@
+"""Service ranges: their condition, and their stay while services have their addresses."""
