@@ -65,10 +65,8 @@ def _deleted_uid(audited: Mapping[str, Any]) -> str:
     if audited["verb"] != "delete":
         return ""
     answers = (audited.get("responseObject"), audited.get("responseStatus"))
-    details: Mapping[str, Any] = next(
-        (answer["details"] for answer in answers if answer and answer.get("details")), {}
-    )
-    return str(details.get("uid", ""))
+    uids = (answer["details"].get("uid", "") for answer in answers if answer and answer.get("details"))
+    return str(next(uids, ""))
 
 
 def joined(
@@ -88,7 +86,7 @@ def joined(
         found = [claim for claim in by_revision.get(event.revision, ()) if claim.uid in ("", event.uid)]
         if event.verb is Verb.DELETE:
             found += by_uid.get(event.uid, ())
-        near = [claim.author for claim in found if claim.received <= event.time <= claim.answered]
-        authors = [*dict.fromkeys(near)]
+        fitting = [claim for claim in found if claim.received <= event.time <= claim.answered]
+        authors = list(dict.fromkeys(claim.author for claim in fitting))
         if len(authors) == 1:
             yield (event.revision, event.sub), authors[0]

@@ -46,6 +46,7 @@ from kubeskew.apiserver.storage.records import Transaction as LogTransaction
 
 API_SERVER = Author("", "kube-apiserver", "", "", "")  # until its audit events say more
 _CATCH_UP_EVENTS = 1000
+_COMPACTION_SECONDS = 1.0  # after which a compaction by others is seen
 _NOTHING = b""  # the log knows the last state of what is deleted
 
 logger = logging.getLogger(__name__)
@@ -77,9 +78,8 @@ class LogBacking:
         return backing
 
     async def _load(self) -> None:
-        horizon = await self._log.compacted()
         self.revision, entries = self._opened = await self._log.entries()
-        self.compacted = min(horizon + 1, self.revision) if horizon else 0
+        await self._follow_compaction()
         for entry in entries:
             if entry.key.resource == OPAQUE and is_at_object(entry.key):
                 self._opaque.add(bytes_of(entry.key))
@@ -125,11 +125,21 @@ class LogBacking:
             await self._catch_up(newest)
         return self.revision
 
+    async def _follow_compaction(self) -> None:
+        """The log's horizon has all its successors, so that the revision after it is the oldest of etcd's."""
+        horizon = await self._log.compacted()
+        if horizon:
+            self.compacted = max(self.compacted, min(horizon + 1, self.revision))
+
     async def _follow(self) -> None:
+        looked = self._clock.monotonic()
         while True:
             await self._log.wait_for_others(self._clock)
             try:
                 await self.sync()
+                if self._clock.monotonic() - looked >= _COMPACTION_SECONDS:
+                    looked = self._clock.monotonic()
+                    await self._follow_compaction()
             except (StorageError, CompactedError) as error:
                 logger.warning("cannot follow the log: %s", error)
             except Exception:

@@ -288,7 +288,9 @@ class TestReaders:
         async with await LogReader.open(url) as reader:
             assert (await reader.replay()).differences == []
         await log.close()
-        await (await SQLLog.open(url, CLOCK)).entries()
+        log = await SQLLog.open(url, CLOCK)
+        await log.entries()
+        await log.close()
 
     @pytest.mark.parametrize("revision", range(2, 7))
     async def test_branches(self, tmp_path: Path, url: str, revision: int):

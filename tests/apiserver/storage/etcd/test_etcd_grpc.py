@@ -215,7 +215,7 @@ async def test_health_version_and_metrics(server: EtcdServer, unused_tcp_port: i
         (["--listen-client-urls", "http://127.0.0.1:1/x"], "URL must not contain a path"),
         (["--listen-client-urls", "http://127.0.0.1:x"], 'parse "http://127.0.0.1:x"'),
         (["--listen-client-urls", "https://127.0.0.1:1"], "--cert-file and --key-file must both be present"),
-        (["--storage", "nowhere"], "'nowhere' is not supported"),
+        (["--storage", "nowhere"], "nowhere is no URL of a log"),
         (["--watch-progress-notify-interval", "soon"], "time: invalid duration"),
     ],
 )

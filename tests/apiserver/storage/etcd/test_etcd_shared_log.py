@@ -95,7 +95,7 @@ async def test_etcds_api_has_what_an_api_server_wrote(opened: Opened):
 
 
 async def test_an_api_server_in_between_is_a_conflict(opened: Opened):
-    """What etcd's API was about to write is evaluated again."""
+    """The transaction that rests on an older state is refused, and written once it rests on the newest."""
     backing, store, _ = opened
     await store.write(create(pod("a"), JSON[:-1]))
     with pytest.raises(ConflictError):
