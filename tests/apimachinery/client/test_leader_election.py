@@ -226,7 +226,7 @@ async def test_who_loses_the_lease_stands_for_it_again(client, clock, server):
 
 @pytest.mark.parametrize("found", [False, True], ids=["new lease", "lease of another"])
 async def test_an_event_about_the_lease_says_who_leads(client, clock, found):
-    """It refers to the lease as it was taken; a stop writes no event, and without a component there is none."""
+    """It refers to the lease as it was taken; a stop writes none, and without a component there is none."""
     if found:
         spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "leaseTransitions": 3}
         await client.create(LEASES, {"metadata": {"name": "thing", "namespace": "kube-system"}, "spec": spec})
