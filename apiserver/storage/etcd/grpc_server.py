@@ -72,6 +72,7 @@ class GRPCServer:
 
     def __init__(self, server: EtcdServer, client_urls: Sequence[str]) -> None:
         self.connections: dict[Connection, None] = {}
+        self.calls: dict[asyncio.Task[None], None] = {}
         self._answers = HTTPAnswers(server)
         self._listeners: list[asyncio.Server] = []
         maintenance = Maintenance(server, client_urls)

@@ -63,6 +63,7 @@ class Services(Protocol):
     streaming: Mapping[bytes, Streaming]
     most_bytes: int  # of a message
     connections: "dict[Connection, None]"
+    calls: dict[asyncio.Task[None], None]  # that go on, whether anyone waits for their answers or not
 
     def failed(self, error: Exception) -> CallError:
         """The answer to a call whose function raised the error."""
@@ -160,10 +161,8 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._services.connections.pop(self, None)
-        for stream in self._streams.values():
-            if stream.task is not None:
-                stream.task.cancel()
-        self._streams.clear()
+        for number in list(self._streams):
+            self._drop(number)
         self._blocked.clear()
         if self._plain is not None:
             self._plain.cancel()
@@ -375,7 +374,12 @@ class Connection(asyncio.Protocol):
             stream.readable.set()
         if stream.unary is not None and stream.task is None:
             if stream.messages:
-                stream.task = self._loop.create_task(self._call(stream, stream.unary, stream.messages[0]))
+                calls = self._services.calls
+                stream.task = task = self._loop.create_task(
+                    self._call(stream, stream.unary, stream.messages[0])
+                )
+                calls[task] = None
+                task.add_done_callback(calls.pop)
             else:
                 self._finish(stream, CallError(13, "unexpected EOF"))
 
@@ -430,8 +434,9 @@ class Connection(asyncio.Protocol):
         except Exception as error:
             self._finish(stream, self._services.failed(error))
         else:
-            self._write(stream, data)
-            self._finish(stream, None)
+            if stream.number in self._streams:
+                self._write(stream, data)
+                self._finish(stream, None)
 
     async def _stream(self, stream: _Stream, answers: Streaming) -> None:
         requests = stream.requests()
@@ -524,10 +529,10 @@ class Connection(asyncio.Protocol):
         self._send(_frame(_RST_STREAM, 0, number, code.to_bytes(4, "big")))
 
     def _drop(self, number: int) -> None:
-        """The client wants no more of the stream."""
+        """The client wants no more of the stream. A call goes on: etcd commits what it was given, too."""
         stream = self._streams.pop(number, None)
         self._blocked.pop(number, None)
-        if stream is not None and stream.task is not None:
+        if stream is not None and stream.task is not None and stream.unary is None:
             stream.task.cancel()
 
 

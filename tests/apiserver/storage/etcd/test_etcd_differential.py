@@ -84,6 +84,7 @@ class Observer:
         last = pb.WatchCreateRequest(key=sentinel, watch_id=SENTINEL_ID)
         self.stream.send(pb.WatchRequest(create_request=last))
         self.answers: dict[int, list[str]] = {}
+        self.puts: dict[tuple[int, bytes, int], pb.Event] = {}
 
     async def created(self) -> None:
         while SENTINEL_ID not in self.answers:
@@ -111,8 +112,21 @@ class Observer:
         if answer.compact_revision:  # it counts as one that lags until it is cancelled
             cancel = pb.WatchCancelRequest(watch_id=answer.watch_id)
             self.stream.send(pb.WatchRequest(cancel_request=cancel))
-        notes += map(str, answer.events)
+        for event in answer.events:
+            self._note_event(answer.watch_id, event)
         return answer.watch_id == -1 and not answer.created
+
+    def _note_event(self, number: int, event: pb.Event) -> None:
+        """Leaves out the puts of keys that the same transaction deletes, which our watches do not see."""
+        notes = self.answers[number]
+        put = self.puts.pop((number, event.kv.key, event.kv.mod_revision), None)
+        if event.type == pb.Event.PUT:
+            self.puts[number, event.kv.key, event.kv.mod_revision] = event
+        elif put is not None:
+            notes.remove(str(put))
+            if put.kv.create_revision == put.kv.mod_revision:
+                return  # there was nothing to delete before
+        notes.append(str(event))
 
 
 class Comparison:

@@ -40,14 +40,22 @@ class Services:
 
     def __init__(self) -> None:
         self.connections: dict[Connection, None] = {}
+        self.calls: dict[asyncio.Task[None], None] = {}
+        self.gate = asyncio.Event()
+        self.waited = 0
         self.unary: dict[bytes, Callable[[bytes], Awaitable[bytes]]] = {
-            b"/s/echo": self.echo, b"/s/fail": self.fail
+            b"/s/echo": self.echo, b"/s/fail": self.fail, b"/s/wait": self.wait
         }  # fmt: skip
         self.streaming = {b"/s/stream": self.stream}
         self.cancelled = 0
         self.sent = 0
 
     async def echo(self, data: bytes) -> bytes:
+        return data
+
+    async def wait(self, data: bytes) -> bytes:
+        await self.gate.wait()
+        self.waited += 1
         return data
 
     async def fail(self, data: bytes) -> bytes:
@@ -326,6 +334,19 @@ async def test_a_call_that_the_client_drops(started: Peer, services: Services):
     started.send(opened.replace(b"\x00\x00\x00\x01", b"\x00\x00\x00\x03", 1)[: len(opened) - 15])
     started.writer.close()
     await until(lambda: services.cancelled == 2)
+
+
+async def test_calls_go_on(started: Peer, services: Services):
+    """A call whose client resets it, or goes away, is done all the same, and nobody is answered."""
+    started.send(call(1, path=b"/s/wait") + frame(RST_STREAM, 0, 1, bytes(4)) + call(3, path=b"/s/echo"))
+    assert (await started.answer())[0] == message(b"hello")
+    started.send(call(5, path=b"/s/wait"))
+    await until(lambda: len(services.calls) == 2)
+    started.writer.close()
+    await until(lambda: not services.connections)
+    services.gate.set()
+    await until(lambda: not services.calls)
+    assert services.waited == 2
 
 
 async def test_a_client_that_never_reads(services: Services, peer: Peer):
