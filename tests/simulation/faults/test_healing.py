@@ -70,7 +70,7 @@ def test_a_scheduler_that_has_not_begun_is_reported(tmp_path: Path):
     lists = "resourceclaims.v1alpha1.cdi.k8s.io, resourceclasses.v1alpha1.cdi.k8s.io"
     (message,) = [violation.message for violation in played(ran).violations if violation.code == "I04"]
     assert message.partition("; ")[2] == (
-        f"the scheduler is not ready: informers: the API server cannot list {lists}, leading: not leading"
+        f"the scheduler is not ready: informers: the API server cannot list {lists}; leading: not leading"
     )
 
 
