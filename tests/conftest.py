@@ -17,8 +17,8 @@ from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.clock import SeededEntropy
 from kubeskew.apimachinery.process.runtime import settle_memory
 
-# gRPC's handlers of forks, where a test before has used gRPC, now and then abort a child that runs Python before
-# its exec: about one in twelve. They are decided when grpc is imported, which nothing above does.
+# gRPC's handlers of forks, where a test before has used gRPC, now and then abort a child that runs Python
+# before its exec: about one in twelve. They are decided when grpc is imported, which nothing above does.
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "false"
 
 # Everybody's `make test` tries the same examples, however slow the machine; `make test-random` others.
