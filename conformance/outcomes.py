@@ -87,7 +87,8 @@ def record(path: Path, cells: Sequence[CellResult], known: Sequence[str] | None 
 def differences(
     recorded: Mapping[str, Outcome], cells: Sequence[CellResult], known: Sequence[str] | None = None
 ) -> Iterator[str]:
-    """A line for each step of these cells whose outcome is not the recorded one, cell by cell.
+    """A line for each step of these cells whose outcome is not the recorded one, cell by cell, but for what
+    differs from run to run.
 
     With `known`, the names of all cells there are, each recorded cell that is gone has a line, too.
     """
@@ -100,7 +101,7 @@ def differences(
             yield f"{cell.name}: was {before['result']}, is {now['result']}"
         for step in dict.fromkeys([*before["steps"], *now["steps"]]):
             old, new = before["steps"].get(step, "no such step"), now["steps"].get(step, "no such step")
-            if old != new:
+            if comparable(old) != comparable(new):
                 yield f"{cell.name}: {step}: was {old}, is {new}"
     for name in recorded if known is not None else ():
         if name not in (known or ()):
