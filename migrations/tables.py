@@ -4,6 +4,9 @@
 about the store itself. Times are integer microseconds since the Unix epoch, UTC.
 """
 
+from collections.abc import Sequence
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     Column,
@@ -33,6 +36,33 @@ metadata = MetaData(
     }
 )
 
+
+def _of_events(**later: Any) -> Sequence[Column[Any]]:
+    """The columns of `events` and `siblings` behind the revision; `later` is of those that came after the
+    first schema, when there were rows already.
+    """
+    return [
+        Column("resource", TEXT, nullable=False),
+        Column("namespace", TEXT, nullable=False),
+        Column("name", TEXT, nullable=False),
+        Column("uid", TEXT, nullable=False),
+        Column("verb", TEXT, nullable=False),
+        Column("value", LargeBinary, nullable=False),
+        Column("previous", BigInteger, nullable=False),
+        Column("created", BigInteger, nullable=False),
+        Column("user", TEXT, nullable=False),
+        Column("component", TEXT, nullable=False),
+        Column("component_version", TEXT, nullable=False),
+        Column("server_version", TEXT, nullable=False),
+        Column("request_id", TEXT, nullable=False),
+        Column("time", BigInteger, nullable=False),
+        *(
+            Column(name, BigInteger, nullable=False, **later)
+            for name in ("digest", "checksum", "updates", "lease")
+        ),
+    ]
+
+
 # `digest` is the sum of the checksums of all objects after the event, `checksum` that of its own row.
 # `updates` counts the updates since the create; `lease` is one of etcd's API that ends the object, or 0.
 #
@@ -43,24 +73,7 @@ events = Table(
     "events",
     metadata,
     Column("revision", REVISION, primary_key=True, autoincrement=False),
-    Column("resource", TEXT, nullable=False),
-    Column("namespace", TEXT, nullable=False),
-    Column("name", TEXT, nullable=False),
-    Column("uid", TEXT, nullable=False),
-    Column("verb", TEXT, nullable=False),
-    Column("value", LargeBinary, nullable=False),
-    Column("previous", BigInteger, nullable=False),
-    Column("created", BigInteger, nullable=False),
-    Column("user", TEXT, nullable=False),
-    Column("component", TEXT, nullable=False),
-    Column("component_version", TEXT, nullable=False),
-    Column("server_version", TEXT, nullable=False),
-    Column("request_id", TEXT, nullable=False),
-    Column("time", BigInteger, nullable=False),
-    Column("digest", BigInteger, nullable=False, server_default="0"),
-    Column("checksum", BigInteger, nullable=False, server_default="0"),
-    Column("updates", BigInteger, nullable=False, server_default="0"),
-    Column("lease", BigInteger, nullable=False, server_default="0"),
+    *_of_events(server_default="0"),
     UniqueConstraint("resource", "namespace", "name", "previous", name="uq_events_previous"),
 )
 
@@ -71,24 +84,7 @@ siblings = Table(
     metadata,
     Column("sub", BigInteger, primary_key=True, autoincrement=False),
     Column("revision", BigInteger, primary_key=True, autoincrement=False),
-    Column("resource", TEXT, nullable=False),
-    Column("namespace", TEXT, nullable=False),
-    Column("name", TEXT, nullable=False),
-    Column("uid", TEXT, nullable=False),
-    Column("verb", TEXT, nullable=False),
-    Column("value", LargeBinary, nullable=False),
-    Column("previous", BigInteger, nullable=False),
-    Column("created", BigInteger, nullable=False),
-    Column("user", TEXT, nullable=False),
-    Column("component", TEXT, nullable=False),
-    Column("component_version", TEXT, nullable=False),
-    Column("server_version", TEXT, nullable=False),
-    Column("request_id", TEXT, nullable=False),
-    Column("time", BigInteger, nullable=False),
-    Column("digest", BigInteger, nullable=False),
-    Column("checksum", BigInteger, nullable=False),
-    Column("updates", BigInteger, nullable=False),
-    Column("lease", BigInteger, nullable=False),
+    *_of_events(),
     PrimaryKeyConstraint("revision", "sub", name="pk_siblings"),
     UniqueConstraint("resource", "namespace", "name", "previous", name="uq_siblings_previous"),
 )

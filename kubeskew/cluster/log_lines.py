@@ -44,7 +44,7 @@ def time_of(line: str, now: datetime) -> str:
 def _of_year(now: datetime, month: int, day: int, clock: timedelta) -> str:
     for year in (now.year + 1, now.year, now.year - 1):  # the machine's zone may have another one
         try:
-            moment = (datetime(year, month, day) + clock).astimezone(UTC)  # noqa: DTZ001 - klog's is local
+            moment = (datetime(year, month, day) + clock).astimezone(UTC)  # noqa: DTZ001 - klog writes local time
         except ValueError:  # the 29th of February, or no date at all
             continue
         if moment <= now + _AHEAD:

@@ -7,6 +7,7 @@ Answers are made once the revision is known; the transaction holds everything th
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from kubeskew.apiserver.storage.etcd import errors
 from kubeskew.apiserver.storage.etcd.backing import ALL_KEYS, Transaction, Write
@@ -22,6 +23,7 @@ from kubeskew.apiserver.storage.etcd.messages.rpc_pb2 import (
 )
 from kubeskew.apiserver.storage.etcd.wire import KVS, PREV_KVS, Headers, State, field, message
 
+Comparable = TypeVar("Comparable", bytes, int)
 Interval = tuple[bytes, bytes]
 Past = tuple[int, bytes, bytes]  # a read of a revision that is not in memory any more
 
@@ -295,16 +297,13 @@ class Evaluation:
     def _execute(self, request: TxnRequest, path: Iterable[bool]) -> Result:
         outcomes = iter(path)
         succeeded = next(outcomes)
-        results: list[Result] = []
-        for operation in request.success if succeeded else request.failure:
-            results.append(self._operation(operation, outcomes))  # noqa: PERF401 - each sees those before it
-
-        def body() -> bytes:
-            raise NotImplementedError
-
-        result = Result(b"\x22", self._changed, body)
-        result.body = lambda: b"\x10\x01" * succeeded + b"".join(map(self._answered, results))
-        return result
+        operations = request.success if succeeded else request.failure
+        results = [self._operation(operation, outcomes) for operation in operations]  # each sees those before
+        return Result(
+            b"\x22",
+            self._changed,
+            lambda: b"\x10\x01" * succeeded + b"".join(map(self._answered, results)),
+        )
 
     def _operation(self, operation: RequestOp, outcomes: Iterable[bool]) -> Result:
         kind = operation.WhichOneof("request")
@@ -342,22 +341,7 @@ def _on_revisions(request: RangeRequest) -> bool:
 
 
 def _holds(compare: Compare, state: State) -> bool:
-    target = compare.target
-    have: bytes | int
-    want: bytes | int
-    if target == Compare.VALUE:
-        have, want = state.value or b"", compare.value
-    elif target == Compare.CREATE:
-        have, want = state.created, compare.create_revision
-    elif target == Compare.MOD:
-        have, want = state.revision, compare.mod_revision
-    elif target == Compare.VERSION:
-        have, want = state.version, compare.version
-    elif target == Compare.LEASE:
-        have, want = state.lease, compare.lease
-    else:
-        have = want = 0
-    order = (have > want) - (have < want)  # type: ignore[operator]
+    order = _order(compare, state)
     if compare.result == Compare.EQUAL:
         return order == 0
     if compare.result == Compare.NOT_EQUAL:
@@ -365,3 +349,21 @@ def _holds(compare: Compare, state: State) -> bool:
     if compare.result == Compare.GREATER:
         return order > 0
     return order < 0 if compare.result == Compare.LESS else True
+
+
+def _order(compare: Compare, state: State) -> int:
+    """Below 0 if what the state has comes before what the comparison names, 0 if it is the same."""
+    target = compare.target
+    if target == Compare.VALUE:
+        return _sign(state.value or b"", compare.value)
+    if target == Compare.CREATE:
+        return _sign(state.created, compare.create_revision)
+    if target == Compare.MOD:
+        return _sign(state.revision, compare.mod_revision)
+    if target == Compare.VERSION:
+        return _sign(state.version, compare.version)
+    return _sign(state.lease, compare.lease) if target == Compare.LEASE else 0
+
+
+def _sign(have: Comparable, want: Comparable) -> int:
+    return (have > want) - (have < want)

@@ -8,14 +8,14 @@ allow, and nothing is read from a client that does not read.
 import asyncio
 import socket
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from typing import Protocol, cast
 from urllib.parse import quote
 
 from kubeskew.apiserver.storage.etcd.hpack import HeadersDecoder, HeadersError, encoded
 
 Unary = Callable[[bytes], Awaitable[bytes]]
-Streaming = Callable[[AsyncIterator[bytes]], AsyncIterator[bytes]]
+Streaming = Callable[[AsyncIterator[bytes]], AsyncGenerator[bytes, None]]
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _DATA, _HEADERS, _PRIORITY, _RST_STREAM, _SETTINGS, _PUSH_PROMISE, _PING, _GOAWAY, _WINDOW_UPDATE = range(9)
@@ -454,7 +454,7 @@ class Connection(asyncio.Protocol):
         else:
             self._finish(stream, None)
         finally:
-            await answering.aclose()  # type: ignore[attr-defined]
+            await answering.aclose()
 
     def _write(self, stream: _Stream, data: bytes) -> None:
         """Sends a message, or as much of it as the windows allow."""

@@ -2,7 +2,7 @@
 
 import hashlib
 import zlib
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 
 from kubeskew.apiserver.storage.etcd import errors
 from kubeskew.apiserver.storage.etcd.backing import ALL_KEYS
@@ -97,7 +97,7 @@ class Maintenance:
             return keyspace.at(revision, ALL_KEYS, ALL_KEYS)
         return map(state_of, await self._server.backing.at(revision))
 
-    async def snapshot(self, requests: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async def snapshot(self, requests: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
         """Sends all that exists now, each key as a KeyValue with its length before it."""
         states = await self._states(self._server.keyspace.revision)
         content = SNAPSHOT_MAGIC + b"".join(state.encoded() for state in states)

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
@@ -290,7 +290,7 @@ class EtcdServer:
         self.leases.remove(number)
         return self.keyspace.revision
 
-    async def lease_keep_alive(self, requests: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
+    async def lease_keep_alive(self, requests: AsyncIterable[bytes]) -> AsyncGenerator[bytes, None]:
         async for data in requests:
             request = parsed(LeaseKeepAliveRequest, data)
             header = self.header()

@@ -6,7 +6,7 @@ So no stream keeps more than a bound, and there is never a gap.
 """
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Sequence
 
 from google.protobuf.message import DecodeError
 
@@ -87,7 +87,7 @@ class WatchStream:
         self._wake = asyncio.Event()
         self._reporting: asyncio.Task[None] | None = None
 
-    async def serve(self, requests: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
+    async def serve(self, requests: AsyncIterable[bytes]) -> AsyncGenerator[bytes, None]:
         """Answers until the client ends the stream."""
         self._watches.streams += 1
         reading = asyncio.create_task(self._read(requests))

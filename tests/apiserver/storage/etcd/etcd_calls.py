@@ -1,7 +1,7 @@
 """A client of etcd's API for tests: of a server in this process, or of any over gRPC."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import Any, Protocol
 
 import grpc
@@ -70,11 +70,10 @@ class Stream:
     async def close(self) -> None:
         self._reading.cancel()
         await asyncio.gather(self._reading, return_exceptions=True)
-        cancel = getattr(self._answers, "cancel", None)
-        if cancel is not None:
-            cancel()
-        else:
-            await self._answers.aclose()  # type: ignore[attr-defined]
+        if isinstance(self._answers, AsyncGenerator):
+            await self._answers.aclose()
+        elif isinstance(self._answers, aio.Call):
+            self._answers.cancel()
 
 
 class LocalClient:

@@ -1,7 +1,7 @@
 """HTTP/2 below etcd's API, frame by frame: what clients may send, and what they must not."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 
 import pytest
 from until import until
@@ -61,7 +61,7 @@ class Services:
     async def fail(self, data: bytes) -> bytes:
         raise ValueError("größer 100%")
 
-    async def stream(self, requests: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async def stream(self, requests: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
         try:
             async for request in requests:
                 for _ in range(int(request)):
