@@ -5,7 +5,6 @@ Files with secrets have the mode 0600, in directories of mode 0700.
 
 import fcntl
 import json
-import os
 import shutil
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from kubeskew.apimachinery.durable_files import flush
+from kubeskew.apimachinery.durable_files import flush, private_part
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.known_names import UNVERSIONED
 from kubeskew.apimachinery.versions import Version
@@ -41,28 +40,17 @@ _TREES = (
 
 def write_secret(path: Path, content: bytes | str) -> None:
     """Only the owner may read the file, at any moment."""
-    partial = _write(path, content)
+    partial = private_part(path, content)
     flush(partial)
     partial.replace(path)
 
 
 def write_secrets(contents: Mapping[Path, bytes | str]) -> None:
     """Flushes files concurrently, which takes the time of a few."""
-    partials = {path: _write(path, content) for path, content in contents.items()}
+    partials = {path: private_part(path, content) for path, content in contents.items()}
     with ThreadPoolExecutor(_FLUSHES_MAX) as pool:
         for path, _ in zip(partials, pool.map(flush, partials.values()), strict=True):
             partials[path].replace(path)
-
-
-def _write(path: Path, content: bytes | str) -> Path:
-    """Writes the later contents of `path` to a file next to it."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    partial = path.with_name(path.name + ".partial")
-    data = content.encode() if isinstance(content, str) else content
-    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-    return partial
 
 
 @dataclass(frozen=True, slots=True)

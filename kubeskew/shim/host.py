@@ -4,18 +4,17 @@ import asyncio
 import json
 import logging
 import math
-import os
 import ssl
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from kubeskew.apimachinery.client.kubeconfig import Kubeconfig, load_kubeconfig
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
+from kubeskew.apimachinery.durable_files import private_part
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.process.component import ComponentContext
 from kubeskew.apimachinery.process.runtime import STOP_SECONDS
@@ -51,7 +50,8 @@ async def main(program: Program, programs: Programs, ctx: ComponentContext) -> N
     ctx.health.add_page("/program", lambda: _page(program, programs, proxy))
     try:
         await proxy.start(_context(program))
-        write_private(program.kubeconfig, kubeconfig_for(config, proxy.url, program.authority.read_bytes()))
+        content = kubeconfig_for(config, proxy.url, program.authority.read_bytes())
+        private_part(program.kubeconfig, content).replace(program.kubeconfig)
         if await _server_is_ready(ctx):
             await _start(program, programs.start())
             looking = asyncio.create_task(readiness.watch())
@@ -170,13 +170,3 @@ def kubeconfig_for(config: Kubeconfig, server: str, authority: bytes) -> str:
         "current-context": "kubeskew",
     }
     return json.dumps(document, indent=1)
-
-
-def write_private(path: Path, text: str) -> None:
-    """Writes a file that only its owner can read."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
-    part.replace(path)

@@ -75,7 +75,7 @@ class Around:
 
     def common(self) -> list[str]:
         """Flags of every component of the control plane; later ones count, so that the user's stand last."""
-        gates = ",".join(f"{gate}={str(on).lower()}" for gate, on in self.process.gates.items())
+        gates = self.process.feature_gates.flag()
         return [
             f"--kubeconfig={self.proxied}",
             f"--authentication-kubeconfig={self.kubeconfig}",

@@ -23,7 +23,7 @@ from kubeskew.apimachinery.process.health_checks import Health
 from kubeskew.apimachinery.versions import Version
 from kubeskew.cli.main import main as kubeskew
 from kubeskew.shim import host
-from kubeskew.shim.host import ProgramEndedError, kubeconfig_for, write_private
+from kubeskew.shim.host import ProgramEndedError, kubeconfig_for
 from kubeskew.shim.program_file import ProgramFileError, read_program
 from kubeskew.shim.programs import Programs
 
@@ -66,7 +66,7 @@ class Shim:
             upstream.url, ca=files.ca.read_bytes(), certificate=pair.certificate, key=pair.key
         )
         self.kubeconfig = directory / "own.kubeconfig"
-        write_private(self.kubeconfig, kubeconfig_for(self.config, upstream.url, self.config.ca))
+        self.kubeconfig.write_text(kubeconfig_for(self.config, upstream.url, self.config.ca))
         self.stop = asyncio.Event()
         self.task = None
 
