@@ -6,6 +6,7 @@ the API server, for the log's time line.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from kubeskew.apimachinery.clock import Clock, Entropy
@@ -26,6 +27,7 @@ class Environment:
     gates: FeatureGates
     clock: Clock
     entropy: Entropy
+    timeline_dir: Path | None = None  # of sockets for announcements where the API server is a real program
 
 
 def announcement(environment: Environment, component: str, what: str, detail: str = "") -> Object:

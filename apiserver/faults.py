@@ -8,6 +8,7 @@ import logging
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import TypeVar
 
 from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.errors import StatusError
@@ -22,6 +23,7 @@ from kubeskew.apiserver.storage.records import Change, ComponentEvent, Event
 Append = Callable[[Change], Awaitable[Event]]
 RefuseDuring = Callable[[Awaitable[None]], Awaitable[None]]  # refuse connections until this returns
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
@@ -100,15 +102,21 @@ class ServerFaults:
 
     async def commit(self, change: Change, append: Append) -> Event:
         """Appends a change to the log, unless the server dies before or after it."""
+        return await self.intercept(change, lambda: append(change))
+
+    async def intercept(self, change: Change, write: Callable[[], Awaitable[T]]) -> T:
+        """Has `change` written, unless a fault is in the way. Raises StatusError for an answer, OSError for a
+        lost one.
+        """
         if self._injector.decider is None:
-            return await append(change)
+            return await write()
         key = change.key
         resource, _, group = key.resource.partition(".")
         call = Call(
             *(change.verb.value, resource, group, "", key.namespace, key.name, change.author.user),
             commit=True,
         )
-        return await self._injector.inject(call, lambda: append(change), _forget)
+        return await self._injector.inject(call, write, _forget)
 
     # -- outages
 
@@ -167,5 +175,5 @@ async def _discard(response: Response) -> None:
         await close()
 
 
-async def _forget(_event: Event) -> None:
+async def _forget(_answer: object) -> None:
     """Keeps the commit: a client's lost answer undoes nothing."""

@@ -136,7 +136,8 @@ class Host:
         if process is None:
             return None
         machine = self._ctx.options.machine
-        last_words, end = machine.last_words(kubeconfig, agent), functools.partial(self._crash, node)
+        last_words = machine.last_words(kubeconfig, agent, self._ctx.environment.timeline_dir)
+        end = functools.partial(self._crash, node)
         faults = ComponentFaults(process, f"kubelet/{node.name}", self._ctx.environment, last_words, end)
         self._faults[node.name] = faults
         return faults

@@ -209,7 +209,7 @@ class SimulatedMachine:
     def serve_health(self, health: Health, address: str, port: int) -> AbstractAsyncContextManager[int]:
         return HealthListener(self._site.network.healths, health, port)
 
-    def last_words(self, kubeconfig: Path, agent: str) -> LastWords:
+    def last_words(self, kubeconfig: Path, agent: str, timeline_dir: Path | None) -> LastWords:
         return self._record
 
     def _record(self, announcements: Sequence[Object]) -> None:

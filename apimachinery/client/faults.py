@@ -8,29 +8,19 @@ process runs; so the crash comes exactly at the call that was chosen.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from pathlib import Path
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 import orjson
 
-from kubeskew.apimachinery.client.kubeconfig import load_kubeconfig
+from kubeskew.apimachinery.client.announcements import post
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
 from kubeskew.apimachinery.client.transport import Request, Response, Transport
-from kubeskew.apimachinery.environment import (
-    COMPONENTS_PATH,
-    RETRY_SECONDS,
-    Environment,
-    LastWords,
-    announcement,
-)
+from kubeskew.apimachinery.environment import RETRY_SECONDS, Environment, LastWords, announcement
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.faults.fault import Call, Fault, call_of
 from kubeskew.apimachinery.faults.injector import CRASHED, FIRED, Injector, ProcessFaults, RequestLostError
 from kubeskew.apimachinery.objects import Object
-
-_LAST_SECONDS = 1.0  # a server that takes longer misses the last words
 
 log = logging.getLogger(__name__)
 
@@ -181,7 +171,7 @@ class ComponentFaults:
     async def _post(self, client: APIClient) -> None:
         while self._waiting:
             try:
-                await client.request("POST", COMPONENTS_PATH, body=self._waiting[0])
+                await post(client, self._environment.timeline_dir, self._waiting[0])
             except StatusError as error:
                 log.warning("cannot announce a fault: %s", error)
             except CONNECTION_ERRORS:
@@ -194,30 +184,3 @@ class ComponentFaults:
         words = [*self._waiting, self._announcement(FIRED, detail), self._announcement(CRASHED, detail)]
         self._last_words(words)
         self._end(fault.id)
-
-
-def posting_at_once(kubeconfig: Path, agent: str) -> LastWords:
-    """Posts announcements to a kubeconfig's server and blocks the process until they are answered."""
-
-    def post(announcements: Sequence[Object]) -> None:
-        import http.client
-
-        config = load_kubeconfig(kubeconfig)
-        address = urlsplit(config.server)
-        host, port = address.hostname or "", address.port
-        context = config.ssl_context()
-        headers = {"User-Agent": agent, "Content-Type": "application/json"}
-        if config.token:
-            headers["Authorization"] = f"Bearer {config.token}"
-        try:
-            if context is None:
-                connection = http.client.HTTPConnection(host, port, timeout=_LAST_SECONDS)
-            else:
-                connection = http.client.HTTPSConnection(host, port, timeout=_LAST_SECONDS, context=context)
-            for announcement in announcements:
-                connection.request("POST", COMPONENTS_PATH, orjson.dumps(announcement), headers)
-                connection.getresponse().read()
-        except (OSError, http.client.HTTPException) as error:
-            log.warning("cannot announce a crash: %s", error)
-
-    return post

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from kubeskew.apimachinery.environment import COMPONENTS_PATH, RETRY_SECONDS, Environment, announcement
+from kubeskew.apimachinery.environment import RETRY_SECONDS, Environment, announcement
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.gates import FeatureGates, parse_overrides
 from kubeskew.apimachinery.known_bugs import check_bugs, parse_bugs
@@ -50,6 +50,7 @@ class ComponentOptions:
     leader_elect: bool
     verbosity: int
     faults_dir: Path | None = None
+    timeline_dir: Path | None = None
     machine: Machine = field(default_factory=SystemMachine)
 
 
@@ -103,8 +104,10 @@ class ComponentContext:
                 await self.environment.clock.sleep(RETRY_SECONDS)
 
     async def _post(self, component: str, what: str, client: "APIClient", detail: str = "") -> None:
+        from kubeskew.apimachinery.client.announcements import post
+
         body = announcement(self.environment, component, what, detail)
-        await client.request("POST", COMPONENTS_PATH, body=body)
+        await post(client, self.environment.timeline_dir, body)
 
 
 class VersionParam(click.ParamType[Version]):
@@ -210,6 +213,13 @@ def common_options(command: Callable[..., R], *, any_gates: bool = False) -> Cal
         help="The port for /healthz and /metrics; 0 takes any free one.",
     )
     @faults_option
+    @click.option(
+        "--timeline-dir",
+        type=click.Path(path_type=Path, file_okay=False),
+        default=None,
+        help="Directory of the sockets at which announcements are taken where the API server is a real "
+        "program.",
+    )
     @verbosity_option
     @functools.wraps(command)
     def wrapped(
@@ -220,6 +230,7 @@ def common_options(command: Callable[..., R], *, any_gates: bool = False) -> Cal
         bind_address: str,
         secure_port: int,
         faults_dir: Path | None,
+        timeline_dir: Path | None,
         verbosity: int,
         leader_elect: bool = False,
         **rest: Any,
@@ -233,6 +244,7 @@ def common_options(command: Callable[..., R], *, any_gates: bool = False) -> Cal
             leader_elect=leader_elect,
             verbosity=verbosity,
             faults_dir=faults_dir,
+            timeline_dir=timeline_dir,
             machine=machine_given(SystemMachine),
         )
         return command(options=options, **rest)
@@ -305,7 +317,11 @@ async def _run(
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, call_all, reloads)
     machine = options.machine
     environment = Environment(
-        options.emulated_version, options.feature_gates, machine.clock, machine.entropy()
+        options.emulated_version,
+        options.feature_gates,
+        machine.clock,
+        machine.entropy(),
+        options.timeline_dir,
     )
     agent = user_agent(agent_name, options.emulated_version)
     process_faults = faults = None
@@ -317,7 +333,7 @@ async def _run(
             process_faults = ProcessFaults(options.faults_dir, environment.clock)
             reloads.append(process_faults.reload)
             if announce:
-                last_words = machine.last_words(options.kubeconfig, agent)
+                last_words = machine.last_words(options.kubeconfig, agent, options.timeline_dir)
                 faults = ComponentFaults(process_faults, name, environment, last_words, machine.kill)
         client = APIClient.from_kubeconfig(
             options.kubeconfig,

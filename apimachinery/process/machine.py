@@ -70,7 +70,7 @@ class Machine(Protocol):
         """Serves the health of a component while the context is open, and yields the port."""
         ...
 
-    def last_words(self, kubeconfig: Path, agent: str) -> LastWords:
+    def last_words(self, kubeconfig: Path, agent: str, timeline_dir: Path | None) -> LastWords:
         """Posts announcements while nothing else of the process runs."""
         ...
 
@@ -114,10 +114,10 @@ class SystemMachine:
 
         return serve_health(health, address, port)
 
-    def last_words(self, kubeconfig: Path, agent: str) -> LastWords:
-        from kubeskew.apimachinery.client.faults import posting_at_once
+    def last_words(self, kubeconfig: Path, agent: str, timeline_dir: Path | None) -> LastWords:
+        from kubeskew.apimachinery.client.announcements import posting_at_once
 
-        return posting_at_once(kubeconfig, agent)
+        return posting_at_once(kubeconfig, agent, timeline_dir)
 
 
 def machine_given(default: Callable[[], M]) -> M:

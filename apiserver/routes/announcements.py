@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from kubeskew.apimachinery import errors
@@ -36,14 +37,23 @@ async def announce(request: Request, services: RouteServices) -> Response:
         body = loads(await read_body(request, _MAX_BYTES))
     except ValueError as error:
         raise errors.bad_request(f"the body is not JSON: {error}") from None
-    if not isinstance(body, dict) or not all(isinstance(body.get(name, ""), str) for name in _FIELDS):
-        raise errors.bad_request(f"the body must be an object of texts: {', '.join(_FIELDS)}")
-    _check_fields(body)
-    component, what, version, gates, detail = (body.get(name, "") for name in _FIELDS)
-    _check_announcer(request.user, component)
-    now = services.environment.clock.now()
-    await services.log.record(ComponentEvent(0, component, what, version, gates, now, detail))
+    event = event_of(body, services.environment.clock.now())
+    _check_announcer(request.user, event.component)
+    await services.log.record(event)
     return Response(201, dumps({"status": "Success"}) + b"\n")
+
+
+def event_of(announcement: Any, now: datetime) -> ComponentEvent:
+    """Reads an announcement; its place in the log is not known yet. Raises 400 for one that no component
+    makes."""
+    texts = isinstance(announcement, dict) and all(
+        isinstance(announcement.get(name, ""), str) for name in _FIELDS
+    )
+    if not texts:
+        raise errors.bad_request(f"the body must be an object of texts: {', '.join(_FIELDS)}")
+    _check_fields(announcement)
+    component, what, version, gates, detail = (announcement.get(name, "") for name in _FIELDS)
+    return ComponentEvent(0, component, what, version, gates, now, detail)
 
 
 def _check_fields(body: Mapping[str, Any]) -> None:

@@ -82,9 +82,8 @@ SWITCHES: Schema = {
 # For checks of the shape. Names of gates, bugs and components, and versions, are checked where they are read.
 REFERENCES: Mapping[str, Schema] = {GATES["$ref"]: SWITCHES, BUGS["$ref"]: SWITCHES}
 # The kinds of components that can be real programs of a folder.
-REAL = ("scheduler", "controller-manager")
+REAL = ("apiserver", "scheduler", "controller-manager")
 NOT_REAL = {
-    "apiserver": "a real kube-apiserver cannot store its objects here yet",
     "kubelet": "a real kubelet has no container runtime here yet",
 }
 CONFIG_FLAG = "--config"  # of a scheduler's program: its configuration
@@ -361,7 +360,7 @@ CLUSTER_KEYS: Keys = {
         "The components that run the programs of `binaries`.",
         list_of({"enum": [*REAL]}),
         "real: [scheduler, controller-manager]",
-        expected=f"a list of {' and '.join(REAL)}",
+        expected=f"a list of {', '.join(REAL)}",
     ),
     "components": Key(
         "What is otherwise for a kind of component (`scheduler`, `kubelet`) or for one (`apiserver-2`, "

@@ -105,11 +105,17 @@ def add_controller_credentials(
 
 
 def add_program_credentials(directory: StateDir, process: Process, now: datetime) -> None:
-    """Writes the serving certificate of a real program and of its proxy, unless there is one."""
-    pair = directory.program_certificate(process.kind)
-    if pair.exists():
+    """Writes the serving certificate of a real program and of its proxy, unless there is one. A real API
+    server has the cluster's; it needs the public key of tokens in a file of its own.
+    """
+    is_server, pair = process.kind == "apiserver", directory.program_certificate(process.kind)
+    if (directory.account_public_key if is_server else pair).exists():
         return
-    from kubeskew.cluster.pki import Authority, KeyPair, RandomKeys
+    from kubeskew.cluster.pki import Authority, KeyPair, RandomKeys, public_key
+
+    if is_server:
+        write_secret(directory.account_public_key, public_key(directory.account_key.read_bytes()))
+        return
 
     ca = directory.ca.read_bytes()
     authority = Authority(KeyPair(ca, (directory.pki / "ca.key").read_bytes()), now, RandomKeys())
@@ -319,8 +325,7 @@ def check_ports(state: State, starting: Sequence[Process], ports: Ports) -> None
     for process in starting:
         if process.kind == "apiserver":
             _check_server_port(process.name, f"its port {process.port}", process.port, ports)
-            continue
-        if process.port and not ports.is_free(process.port):
+        elif process.port and not ports.is_free(process.port):
             process.port = free_port(state, ports)
         program = process.program
         if program is not None and program.port and not ports.is_free(program.port):

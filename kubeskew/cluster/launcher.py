@@ -6,17 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from kubeskew.apimachinery.catalogue.served_resources import known_of
 from kubeskew.apimachinery.known_bugs import bugs_flag
 from kubeskew.apimachinery.known_names import CONTROLLER, METRICS_SERVER
-from kubeskew.apimachinery.versions import Version
 from kubeskew.cluster import drivers
 from kubeskew.cluster.controlplane import addons, static_pods
 from kubeskew.cluster.processes import NO_AUTHORITIES, Processes, environment
 from kubeskew.cluster.programs.arguments import SHIM, program_file
+from kubeskew.cluster.server_flags import server_flags
 from kubeskew.cluster.state import Process, State, StateDir, write_secret
 
-SERVICE_RANGE = "10.96.0.0/16"  # kind's default
 _USERS = {
     "scheduler": "system:kube-scheduler",
     "controller-manager": "system:kube-controller-manager",
@@ -68,29 +66,20 @@ def _common(directory: StateDir, state: State, process: Process) -> list[str]:
         *("--emulated-version", process.version),
         *(("--feature-gates", gates) if gates else ()),
         *(("--bugs", bugs) if bugs else ()),
-        *("--secure-port", str(process.port)),
+        *("--secure-port", str(process.shim_port)),
         *("--faults-dir", str(directory.faults)),
         *(("--v", str(state.verbosity)) if state.verbosity else ()),
     ]
 
 
 def _apiserver(directory: StateDir, state: State, process: Process) -> list[str]:
-    known = known_of(state.runtime_config, Version.parse(process.version))
-    runtime_config = ",".join(f"{name}={str(on).lower()}" for name, on in sorted(known.items()))
+    flags = server_flags(directory, state, process)
     return [
         "apiserver",
         *("--name", process.name),
         *_storage(directory),
-        *("--tls-cert-file", str(directory.pki / "apiserver.crt")),
-        *("--tls-private-key-file", str(directory.pki / "apiserver.key")),
-        *("--client-ca-file", str(directory.ca)),
-        *("--token-auth-file", str(directory.pki / "tokens.csv")),
-        *_kubelet_client(directory),
-        *_front_proxy(directory),
-        *("--service-account-signing-key-file", str(directory.account_key)),
-        *("--service-cluster-ip-range", SERVICE_RANGE),
+        *(part for flag, value in flags.items() for part in (f"--{flag}", value)),
         *(("--shared-port", str(state.shared_port)) if state.shared_port else ()),
-        *(("--runtime-config", runtime_config) if runtime_config else ()),
         *addons.metrics_server_flags(state),
         *_common(directory, state, process),
     ]
@@ -101,34 +90,6 @@ def _storage(directory: StateDir) -> list[str]:
     if directory.storage_file.exists():
         return ["--storage-url-file", str(directory.storage_file)]
     return ["--storage-url", directory.storage_url]
-
-
-def _kubelet_client(directory: StateDir) -> list[str]:
-    """Clusters from before kubelets had servers have no key files, and get no flags."""
-    if not (directory.pki / "apiserver-kubelet-client.crt").exists():
-        return []
-    return [
-        *("--kubelet-certificate-authority", str(directory.ca)),
-        *("--kubelet-client-certificate", str(directory.pki / "apiserver-kubelet-client.crt")),
-        *("--kubelet-client-key", str(directory.pki / "apiserver-kubelet-client.key")),
-    ]
-
-
-def _front_proxy(directory: StateDir) -> list[str]:
-    """Clusters from before there was this authority have no key files, and get no flags. The flags are
-    kubeadm's.
-    """
-    if not (directory.pki / "front-proxy-ca.crt").exists():
-        return []
-    return [
-        *("--requestheader-client-ca-file", str(directory.pki / "front-proxy-ca.crt")),
-        *("--requestheader-allowed-names", "front-proxy-client"),
-        *("--requestheader-username-headers", "X-Remote-User"),
-        *("--requestheader-group-headers", "X-Remote-Group"),
-        *("--requestheader-extra-headers-prefix", "X-Remote-Extra-"),
-        *("--proxy-client-cert-file", str(directory.pki / "front-proxy-client.crt")),
-        *("--proxy-client-key-file", str(directory.pki / "front-proxy-client.key")),
-    ]
 
 
 def _kubelet_server(directory: StateDir) -> list[str]:
@@ -160,8 +121,14 @@ def _with_kubeconfig(user: str, directory: StateDir, state: State, process: Proc
         process.kind,
         "--kubeconfig",
         str(directory.component_kubeconfig(user)),
-        *_common(directory, state, process),
+        *_of_client(directory, state, process),
     ]
+
+
+def _of_client(directory: StateDir, state: State, process: Process) -> list[str]:
+    """Flags of all components but API servers."""
+    sockets = str(directory.timeline_sockets(state)) if state.runtime_dir else ""
+    return [*_common(directory, state, process), *(("--timeline-dir", sockets) if sockets else ())]
 
 
 def _kubelet(directory: StateDir, state: State, process: Process) -> list[str]:
@@ -172,7 +139,7 @@ def _kubelet(directory: StateDir, state: State, process: Process) -> list[str]:
         *("--root-dir", str(directory.kubelet_root())),
         *(("--runtime-dir", state.runtime_dir) if state.runtime_dir else ()),
         *_kubelet_server(directory),
-        *_common(directory, state, process),
+        *_of_client(directory, state, process),
     ]
 
 
@@ -184,7 +151,7 @@ def _driver(directory: StateDir, state: State, process: Process) -> list[str]:
         *("--device-plugin" if drivers.is_device_plugin(name) else "--driver-name", name),
         *(("--sync-delay", str(delay)) if delay is not None else ()),
         *_driver_files(directory, process),
-        *_common(directory, state, process),
+        *_of_client(directory, state, process),
     ]
 
 
@@ -193,7 +160,7 @@ def _driver_controller(directory: StateDir, state: State, process: Process) -> l
         "driver-controller",
         *("--driver-name", drivers.name_of(process)),
         *_driver_files(directory, process),
-        *_common(directory, state, process),
+        *_of_client(directory, state, process),
     ]
 
 
@@ -212,7 +179,7 @@ def _shim(directory: StateDir, state: State, process: Process) -> list[str]:
         *("--component", process.name),
         *("--kubeconfig", str(_kubeconfig_of(directory, process))),
         *("--program-file", str(directory.program_file(process.name))),
-        *_common(directory, state, process),
+        *_of_client(directory, state, process),
     ]
 
 
@@ -230,6 +197,8 @@ def shim_file(directory: StateDir, state: State, process: Process) -> dict[str, 
 
 
 def _kubeconfig_of(directory: StateDir, process: Process) -> Path:
+    if process.kind == "apiserver":
+        return directory.kubeconfig
     user = _USERS.get(process.kind)
     return directory.component_kubeconfig(user if user is not None else drivers.user_of(process))
 

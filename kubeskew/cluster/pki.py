@@ -32,7 +32,7 @@ _CONTEXT = """- name: {name}
     cluster: {name}
     user: {user}
 """
-SERVICE_ADDRESS = "10.96.0.1"  # of the service `kubernetes`, the first of launching.SERVICE_RANGE
+SERVICE_ADDRESS = "10.96.0.1"  # of the service `kubernetes`, the first of server_flags.SERVICE_RANGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +183,14 @@ def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 def new_key(keys: Keys) -> bytes:
     """PEM, without a certificate."""
     return _pem(keys.key())
+
+
+def public_key(private: bytes) -> bytes:
+    """Both are PEM; the public key is PKIX, as `sa.pub` of kubeadm is."""
+    key = serialization.load_pem_private_key(private, password=None)
+    return key.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
 
 
 def kubeconfig(

@@ -107,7 +107,9 @@ class Probes:
         if status != 200:
             return text or "no answer"
         answered = (await self.json(f"{base}/version") or {}).get("gitVersion")
-        expected = Version.parse(process.version).git_version
+        if process.program is not None and not process.program.version.startswith("v1."):
+            return ""  # its build has no version
+        expected = process.program.version if process.program else Version.parse(process.version).git_version
         return "" if answered == expected else f"it answers as {answered}"
 
     async def hosted(self, process: Process) -> dict[str, Any] | None:

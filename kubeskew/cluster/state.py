@@ -58,6 +58,8 @@ class RunningProgram:
     """The real program of a process: its file, the version that it reports (empty if it reports none), and
     the port on which it serves its health and metrics over HTTPS (0 if it serves none). A `forced` one may be
     of another minor than the process.
+
+    An API server serves at the port of its process, where clients look for it; `port` is its shim's.
     """
 
     path: str
@@ -113,9 +115,14 @@ class Process:
         scheme = "https" if self.kind == "apiserver" else "http"
         return f"{scheme}://127.0.0.1:{self.port}{path}"
 
+    @property
+    def shim_port(self) -> int:
+        """The port of the health checks of the process itself, which may be the shim of a real program."""
+        return self.program.port if self.program and self.kind == "apiserver" else self.port
+
     def metrics_url(self, path: str = "/metrics") -> str:
         """A real program answers itself there, over HTTPS and to authorized users alone."""
-        if self.program is None or not self.program.port:
+        if self.program is None or not self.program.port or self.kind == "apiserver":
             return self.url(path)
         return f"https://127.0.0.1:{self.program.port}{path}"
 
@@ -193,6 +200,11 @@ class StateDir:
         return self.pki / "sa.key"
 
     @property
+    def account_public_key(self) -> Path:
+        """A real API server reads keys that verify tokens only in this form."""
+        return self.pki / "sa.pub"
+
+    @property
     def ignored(self) -> Path:
         """The file keeps the directory out of a git repository around it."""
         return self.path / ".gitignore"
@@ -241,6 +253,16 @@ class StateDir:
     def program_file(self, process: str) -> Path:
         """The file from which a shim learns what to run."""
         return self.path / "programs" / f"{process.replace('/', '-')}.json"
+
+    @staticmethod
+    def etcd_socket(state: State, process: str) -> Path:
+        """The Unix socket at which the shim of a real API server serves etcd's API."""
+        return Path(state.runtime_dir) / f"{process}.etcd"
+
+    @staticmethod
+    def timeline_sockets(state: State) -> Path:
+        """The directory of the Unix sockets at which shims of real API servers take announcements."""
+        return Path(state.runtime_dir) / "timeline"
 
     def program_certificate(self, kind: str) -> Path:
         """Serving certificate of a real program and of the proxy in front of it; its key is next to it."""

@@ -28,16 +28,17 @@ def shim(options: ComponentOptions, component: str, program_file: Path) -> None:
     \b
     kubeskew shim --component scheduler --kubeconfig scheduler.kubeconfig --program-file scheduler.json
     """
-    from kubeskew.shim.host import main
-
     try:
         program = read_program(program_file)
     except ProgramFileError as error:
         raise click.UsageError(f"--program-file: {error}") from error
     programs = Programs(program)
-    run_component(
-        component,
-        replace(options, machine=ProgramMachine(programs)),
-        partial(main, program, programs),
-        detail=str(program),
-    )
+    options = replace(options, machine=ProgramMachine(programs))
+    if program.server is not None:
+        from kubeskew.shim.api_server import main as serve
+
+        serving = partial(serve, program, program.server, programs)
+        return run_component(component, options, serving, announce=False)
+    from kubeskew.shim.host import main
+
+    return run_component(component, options, partial(main, program, programs), detail=str(program))

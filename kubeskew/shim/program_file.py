@@ -22,6 +22,17 @@ class ProgramProcess:
 
 
 @dataclass(frozen=True, slots=True)
+class Server:
+    """An API server's log, and the sockets of its shim: for etcd's API, and for announcements."""
+
+    storage: str  # the URL of the log
+    etcd_socket: Path
+    timeline_socket: Path
+    port: int  # of the program
+    shared_port: int  # of all API servers of the cluster; 0 if there is one
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     path: str
     version: str
@@ -32,6 +43,7 @@ class Program:
     key: Path
     authority: Path
     processes: tuple[ProgramProcess, ...]
+    server: Server | None = None  # of an API server
 
     def __str__(self) -> str:
         """The program as the time line shows it."""
@@ -66,4 +78,15 @@ def _program(body: dict[str, Any]) -> Program:
             ProgramProcess(each.get("name") or "", tuple(each.get("args") or ()), each.get("env") or {})
             for each in body["processes"]
         ),
+        server=_server(body["server"]) if "server" in body else None,
+    )
+
+
+def _server(body: dict[str, Any]) -> Server:
+    return Server(
+        storage=body["storage"],
+        etcd_socket=Path(body["etcdSocket"]),
+        timeline_socket=Path(body["timelineSocket"]),
+        port=body["port"],
+        shared_port=body.get("sharedPort") or 0,
     )

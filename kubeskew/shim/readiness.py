@@ -5,7 +5,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from kubeskew.apimachinery.client.kubeconfig import client_context
+from kubeskew.apimachinery.client.kubeconfig import ResumingContext
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 from kubeskew.apimachinery.client.transport import HTTPTransport, Request
 from kubeskew.apimachinery.process.health_checks import Health
@@ -31,36 +31,43 @@ class Readiness:
         self,
         programs: Programs,
         health_url: str,
-        leadership: Leadership,
-        traffic: Traffic,
+        context: ResumingContext | None,
         now: Callable[[], float],
+        *,
+        leadership: Leadership | None = None,
+        traffic: Traffic | None = None,
     ) -> None:
+        """Programs that lead have a `leadership`, those with informers have `traffic`."""
         self._programs = programs
         self._leadership = leadership
         self._traffic = traffic
         self._now = now
         self._transport: HTTPTransport | None = None
         if health_url:
-            self._transport = HTTPTransport(health_url, client_context(insecure=True))
+            self._transport = HTTPTransport(health_url, context)
         self._path = 0
         self._health: bool | str = "not asked yet" if health_url else True
         self._until: float | None = None  # the end of the time that informers may take
-        self.was_ready = False
+        self.ready = asyncio.Event()  # set by the first time, and for good
 
     def begin_again(self) -> None:
         """The program is started again: nothing is known of it."""
         self._health = "not asked yet" if self._transport is not None else True
         self._until = None
-        self._traffic.settled = False
-        self._leadership.leading = False
+        if self._traffic is not None:
+            self._traffic.settled = False
+        if self._leadership is not None:
+            self._leadership.leading = False
 
     def add_checks(self, health: Health) -> None:
         health.add_check("program", lambda: self._programs.running or "not running")
         if self._transport is not None:
             health.add_check("health", lambda: self._health)
-        if self._leadership.name:
-            health.add_check("leading", lambda: self._leadership.leading or "not leading")
-        health.add_check("informers", lambda: self._traffic.settled or "lists and watches have not settled")
+        leadership, traffic = self._leadership, self._traffic
+        if leadership is not None and leadership.name:
+            health.add_check("leading", lambda: leadership.leading or "not leading")
+        if traffic is not None:
+            health.add_check("informers", lambda: traffic.settled or "lists and watches have not settled")
 
     async def watch(self) -> None:
         due = self._now()
@@ -72,16 +79,22 @@ class Readiness:
             await asyncio.sleep(_READY_POLL_SECONDS if ready else _POLL_SECONDS)
 
     def _look(self) -> bool:
-        leads = self._leadership.leading or not self._leadership.name
+        leadership = self._leadership
+        leads = leadership is None or leadership.leading or not leadership.name
         if not leads or self._health is not True or not self._programs.running:
             return False
+        settled = self._traffic is None or self._settle(self._traffic)
+        if settled:
+            self.ready.set()
+        return settled
+
+    def _settle(self, traffic: Traffic) -> bool:
         now = self._now()
         self._until = self._until if self._until is not None else now + SETTLE_SECONDS
-        if not self._traffic.settle() and now >= self._until:
+        if not traffic.settle() and now >= self._until:
             log.warning("lists and watches have not settled in %.0f s", SETTLE_SECONDS)
-            self._traffic.settled = True
-        self.was_ready = self.was_ready or self._traffic.settled
-        return self._traffic.settled
+            traffic.settled = True
+        return traffic.settled
 
     async def _ask(self) -> None:
         if self._transport is None:

@@ -125,6 +125,11 @@ class GRPCServer:
         self._listeners.append(listener)
         return int(listener.sockets[0].getsockname()[1])
 
+    async def listen_at(self, path: Path) -> None:
+        """Listens on a Unix socket, which the rights of its directory protect. Raises OSError."""
+        loop = asyncio.get_running_loop()
+        self._listeners.append(await loop.create_unix_server(lambda: Connection(self), path))
+
     async def stop(self) -> None:
         for listener in self._listeners:
             listener.close()

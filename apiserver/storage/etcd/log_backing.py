@@ -7,7 +7,7 @@ the other name within one transaction, and is one record again when it is read.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from itertools import groupby
 from typing import Self
@@ -50,17 +50,22 @@ _COMPACTION_SECONDS = 1.0  # after which a compaction by others is seen
 _NOTHING = b""  # the log knows the last state of what is deleted
 
 logger = logging.getLogger(__name__)
+# Gets the first change of a transaction, and what writes all of it.
+Intercept = Callable[[Change, Callable[[], Awaitable[int]]], Awaitable[int]]
 
 
 class LogBacking:
     """Owns the log."""
 
-    def __init__(self, log: Log, clock: Clock, author: Author = API_SERVER) -> None:
+    def __init__(
+        self, log: Log, clock: Clock, author: Author = API_SERVER, intercept: Intercept | None = None
+    ) -> None:
         self.revision = 0
         self.compacted = 0
         self._log = log
         self._clock = clock
         self._author = author
+        self._intercept = intercept
         self._opaque: set[bytes] = set()  # keys where an object could be, and is none
         self._opened: tuple[int, Sequence[Entry]] | None = None  # the first state that is read
         self._listener: Callable[[Sequence[Commit]], None] | None = None
@@ -68,9 +73,13 @@ class LogBacking:
         self._tail: asyncio.Task[None] | None = None
 
     @classmethod
-    async def open(cls, log: Log, clock: Clock, author: Author = API_SERVER) -> Self:
-        """Starts at the log's newest revision. Raises StorageError."""
-        backing = cls(log, clock, author)
+    async def open(
+        cls, log: Log, clock: Clock, author: Author = API_SERVER, intercept: Intercept | None = None
+    ) -> Self:
+        """Starts at the log's newest revision. `intercept` is in the way of each write; what it raises is
+        raised by `append`. Raises StorageError.
+        """
+        backing = cls(log, clock, author, intercept)
         log.subscribe(backing._committed)
         await backing._load()
         if log.shared:
@@ -154,9 +163,14 @@ class LogBacking:
         ]
         written = {write.key for write in transaction.writes}
         others = [(self._place(key), revision) for key, revision in expected.items() if key not in written]
+        wanted = LogTransaction(changes, others, transaction.since, transaction.revokes)
+
+        async def write() -> int:
+            return (await self._log.transact(wanted))[0]
+
         try:
-            revision, _ = await self._log.transact(
-                LogTransaction(changes, others, transaction.since, transaction.revokes)
+            revision = await (
+                self._intercept(changes[0], write) if self._intercept is not None and changes else write()
             )
         except (RevisionMismatchError, WrittenSinceError) as error:
             raise ConflictError(str(error)) from error

@@ -16,6 +16,7 @@ from kubeskew.cluster import drivers
 from kubeskew.cluster.clusterfile import CONFIG_FLAG
 from kubeskew.cluster.programs import scheduler_config
 from kubeskew.cluster.programs.selection import settings_of
+from kubeskew.cluster.server_flags import server_flags
 from kubeskew.cluster.state import Process, RunningProgram, State, StateDir, write_secret
 from kubeskew.kubelet.node.config import NodeLayout
 
@@ -38,6 +39,7 @@ def program_file(
     settings = settings_of(state, process.name)
     proxied = directory.program_file(process.name).with_suffix(".kubeconfig")
     args = settings.get("args", ())
+    is_server = process.kind == "apiserver"
     config = scheduler_config.read_config(process.name, args) if process.kind == "scheduler" else None
     around = Around(
         *(directory, state, process, program, kubeconfig, proxied, certificate),
@@ -49,12 +51,26 @@ def program_file(
         "path": program.path,
         "version": program.version,
         "lease": _lease(process.kind, args, config),
-        "health": f"https://127.0.0.1:{program.port}" if program.port else "",
+        "health": process.metrics_url("") if program.port else "",
         "kubeconfig": str(proxied),
         "tlsCertFile": str(certificate),
         "tlsPrivateKeyFile": str(certificate.with_suffix(".key")),
         "clientCAFile": str(directory.ca),
         "processes": _PROCESSES[process.kind](around),
+        **({"server": _server(directory, state, process)} if is_server else {}),
+    }
+
+
+def _server(directory: StateDir, state: State, process: Process) -> dict[str, Any]:
+    """The shim's own part in an API server: the log, which the program reaches through etcd's API, and the
+    sockets of both.
+    """
+    return {
+        "storage": directory.storage_url,
+        "etcdSocket": str(directory.etcd_socket(state, process.name)),
+        "timelineSocket": str(directory.timeline_sockets(state) / process.name),
+        "port": process.port,
+        "sharedPort": state.shared_port,
     }
 
 
@@ -74,8 +90,7 @@ class Around:
     config: Mapping[str, Any] | None  # of a scheduler whose arguments name one
 
     def common(self) -> list[str]:
-        """Flags of every component of the control plane; later ones count, so that the user's stand last."""
-        gates = self.process.feature_gates.flag()
+        """Flags of schedulers and controller managers; later ones count, so that the user's stand last."""
         return [
             f"--kubeconfig={self.proxied}",
             f"--authentication-kubeconfig={self.kubeconfig}",
@@ -85,8 +100,14 @@ class Around:
             f"--tls-cert-file={self.certificate}",
             f"--tls-private-key-file={self.certificate.with_suffix('.key')}",
             f"--client-ca-file={self.directory.ca}",
+            *self.settings(),
+        ]
+
+    def settings(self) -> list[str]:
+        gates, verbosity = self.process.feature_gates.flag(), self.state.verbosity
+        return [
             *((f"--feature-gates={gates}",) if gates else ()),
-            *((f"--v={self.state.verbosity}",) if self.state.verbosity else ()),
+            *((f"--v={verbosity}",) if verbosity else ()),
         ]
 
 
@@ -114,6 +135,31 @@ def _with_values(args: Sequence[str]) -> Iterator[tuple[str, str]]:
     for place, argument in enumerate(args):
         flag, equals, value = argument.partition("=")
         yield flag, value if equals or flag == _ELECTION else "".join(args[place + 1 : place + 2])
+
+
+def _apiserver(around: Around) -> list[dict[str, Any]]:
+    """Upstream has NodeRestriction off by default; kubeadm turns it on, as our own API server does. Endpoints
+    cannot have a loopback address, so that nobody keeps those of the Service `kubernetes`.
+    """
+    from kubeskew.apiserver.serviceaccount import ISSUER
+
+    flags = {
+        **server_flags(around.directory, around.state, around.process),
+        "bind-address": "127.0.0.1",
+        "secure-port": str(around.process.port),
+        "advertise-address": "127.0.0.1",
+        "endpoint-reconciler-type": "none",
+        "service-account-key-file": str(around.directory.account_public_key),
+        "service-account-issuer": ISSUER,
+        "authorization-mode": "Node,RBAC",
+        "enable-admission-plugins": "NodeRestriction",
+        "allow-privileged": "true",
+        "kubelet-preferred-address-types": "InternalIP",
+        "etcd-servers": f"unix://{around.directory.etcd_socket(around.state, around.process.name)}",
+        "storage-media-type": "application/json",
+    }
+    args = [f"--{flag}={value}" for flag, value in flags.items()]
+    return [{"name": "", "args": [*args, *around.settings(), *around.args], "env": dict(around.env)}]
 
 
 def _scheduler(around: Around) -> list[dict[str, Any]]:
@@ -193,6 +239,7 @@ def _filled(text: str, values: Mapping[str, str]) -> str:
 
 
 _PROCESSES: Mapping[str, Callable[[Around], list[dict[str, Any]]]] = {
+    "apiserver": _apiserver,
     "scheduler": _scheduler,
     "controller-manager": _controller_manager,
     drivers.KIND: _driver,

@@ -22,11 +22,32 @@ from kubeskew.cluster.state import Process, State
 
 NONE = "none"
 _PROGRAMS = {kind: f"kube-{kind}" for kind in REAL}
-# Flags that every program gets from kubeskew.
-_OWN_FLAGS = frozenset(
-    {"kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig", "secure-port", "bind-address",
-     "master", "tls-cert-file", "tls-private-key-file", "client-ca-file"}
+# Flags that programs get from kubeskew.
+_SERVING = frozenset(
+    {"secure-port", "bind-address", "tls-cert-file", "tls-private-key-file", "client-ca-file"}
 )  # fmt: skip
+_OF_CLIENTS = _SERVING | {
+    "kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig", "master",
+}  # fmt: skip
+_OWN_FLAGS = {
+    "scheduler": _OF_CLIENTS,
+    "controller-manager": _OF_CLIENTS,
+    "apiserver": _SERVING | {
+        "etcd-servers", "etcd-servers-overrides", "etcd-prefix", "etcd-cafile", "etcd-certfile",
+        "etcd-keyfile", "storage-media-type", "advertise-address", "token-auth-file",
+        "service-account-issuer", "service-account-key-file", "service-account-signing-key-file",
+        "service-cluster-ip-range", "requestheader-client-ca-file", "proxy-client-cert-file",
+        "proxy-client-key-file",
+        "kubelet-certificate-authority", "kubelet-client-certificate", "kubelet-client-key",
+        "audit-webhook-config-file", "audit-webhook-mode", "egress-selector-config-file",
+    },
+}  # fmt: skip
+# Flags that cannot be had, with the reason, and flags for which the cluster has keys.
+_REFUSED = {
+    "encryption-provider-config": "the log has objects as they are: leave it out",
+    "feature-gates": "set gates by featureGates",
+    "runtime-config": "set it by runtimeConfig of the cluster",
+}
 _ARGUMENT = re.compile(r"^--?([\w-]+)")
 
 
@@ -247,10 +268,10 @@ def _check_flags(name: str, program: Program, args: Sequence[str]) -> None:
     for argument in args:
         found = _ARGUMENT.match(argument)
         flag = found[1] if found else ""
-        if flag in _OWN_FLAGS:
+        if flag in _OWN_FLAGS[kind_of(name)]:
             raise UserError(f"{name}: args: --{flag} is set by kubeskew: leave it out")
-        if flag == "feature-gates":
-            raise UserError(f"{name}: args: set gates by featureGates, not by --feature-gates")
+        if flag in _REFUSED:
+            raise UserError(f"{name}: args: --{flag}: {_REFUSED[flag]}")
         if found and len(flag) > 1 and flag not in program.flags:
             hint = did_you_mean(flag, program.flags, "--")
             raise UserError(f"{name}: {program.path} has no flag --{flag}{hint}")

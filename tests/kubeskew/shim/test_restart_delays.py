@@ -2,7 +2,7 @@
 
 import pytest
 
-from kubeskew.shim.host import RestartDelays
+from kubeskew.shim.supervision import RestartDelays
 
 
 @pytest.mark.parametrize(

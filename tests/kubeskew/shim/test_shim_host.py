@@ -23,9 +23,10 @@ from kubeskew.apimachinery.process.health_checks import Health
 from kubeskew.apimachinery.versions import Version
 from kubeskew.cli.main import main as kubeskew
 from kubeskew.shim import host
-from kubeskew.shim.host import ProgramEndedError, kubeconfig_for
+from kubeskew.shim.host import kubeconfig_for
 from kubeskew.shim.program_file import ProgramFileError, read_program
 from kubeskew.shim.programs import Programs
+from kubeskew.shim.supervision import ProgramEndedError
 
 VERSION = Version(36)
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"

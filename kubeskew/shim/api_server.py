@@ -1,0 +1,147 @@
+"""The shim of an API server: the program stores in the cluster's log, through etcd's API at a Unix socket.
+
+The shim is the log's writer. It has what a real API server lacks: the time line of components, and faults in
+commits. Clients speak to the program itself.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack, suppress
+from typing import Any
+
+import click
+
+from kubeskew.apimachinery.client.kubeconfig import load_kubeconfig
+from kubeskew.apimachinery.client.timeline_sockets import take_announcements
+from kubeskew.apimachinery.environment import announcement
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.process.component import ComponentContext
+from kubeskew.apiserver.faults import ServerFaults
+from kubeskew.apiserver.routes.announcements import event_of
+from kubeskew.apiserver.storage.etcd.grpc_server import GRPCServer
+from kubeskew.apiserver.storage.etcd.log_backing import LogBacking
+from kubeskew.apiserver.storage.etcd.server import EtcdServer
+from kubeskew.apiserver.storage.factory import SQLStorage
+from kubeskew.apiserver.storage.interfaces import Log, StorageError
+from kubeskew.apiserver.storage.records import Author, Change
+from kubeskew.shim.program_file import Program, Server
+from kubeskew.shim.programs import Programs
+from kubeskew.shim.readiness import Readiness
+from kubeskew.shim.shared_port import SharedPort
+from kubeskew.shim.supervision import Supervision
+
+_ADDRESS = "127.0.0.1"
+
+log = logging.getLogger(__name__)
+
+
+async def main(program: Program, server: Server, programs: Programs, ctx: ComponentContext) -> None:
+    """Runs the program until `ctx.stop` is set or the program ends."""
+    clock = ctx.environment.clock
+    try:
+        event_log = await SQLStorage().log(server.storage, clock)
+    except StorageError as error:
+        raise click.ClickException(f"{ctx.name} cannot run: {error}") from error
+    timeline = _Timeline(event_log, ctx)
+    faults = _faults(event_log, ctx)
+    context = load_kubeconfig(ctx.options.kubeconfig).ssl_context()
+    readiness = Readiness(programs, program.health, context, asyncio.get_running_loop().time)
+    readiness.add_checks(ctx.health)
+    ctx.health.add_page("/program", lambda: _page(program, programs))
+    async with AsyncExitStack() as stack:
+        author = Author("", "kube-apiserver", str(ctx.environment.version), program.version, "")
+        backing = await LogBacking.open(event_log, clock, author, _interception(faults))
+        etcd = await EtcdServer.open(backing, clock, ctx.environment.entropy)
+        stack.push_async_callback(etcd.close)
+        grpc_server = GRPCServer(etcd, [f"unix://{server.etcd_socket}"])
+        stack.push_async_callback(grpc_server.stop)
+        _clear(server)
+        await grpc_server.listen_at(server.etcd_socket)
+        announcements = await take_announcements(server.timeline_socket, timeline.take)
+        stack.callback(announcements.close)
+        if faults is not None:
+            stack.push_async_callback(faults.stop)
+            faults.reload()
+            ctx.reloads.append(faults.reload)
+        stack.push_async_callback(readiness.close)
+        stack.push_async_callback(programs.end)
+        sharing = asyncio.create_task(_when_ready(readiness, server, program, timeline))
+        try:
+            await Supervision(program, programs, readiness, ctx, timeline.announce, _at_once).run()
+        finally:
+            sharing.cancel()
+            with suppress(asyncio.CancelledError):
+                await sharing
+        await timeline.announce("stopped", "")
+
+
+def _clear(server: Server) -> None:
+    """Removes the sockets of a shim that was killed."""
+    server.timeline_socket.parent.mkdir(mode=0o700, exist_ok=True)
+    for path in (server.etcd_socket, server.timeline_socket):
+        path.unlink(missing_ok=True)
+
+
+def _page(program: Program, programs: Programs) -> dict[str, object]:
+    return {"pids": programs.pids, "path": program.path, "version": program.version}
+
+
+async def _at_once() -> bool:
+    return True
+
+
+async def _when_ready(readiness: Readiness, server: Server, program: Program, timeline: "_Timeline") -> None:
+    """Announces the start once the program serves, and shares the cluster's port until it is cancelled."""
+    await readiness.ready.wait()
+    await timeline.announce("started", str(program))
+    if not server.shared_port:
+        return
+    shared = await SharedPort.open(_ADDRESS, server.shared_port, server.port)
+    try:
+        await asyncio.Event().wait()
+    finally:
+        await shared.close()
+
+
+class _Timeline:
+    def __init__(self, event_log: Log, ctx: ComponentContext) -> None:
+        self._log = event_log
+        self._ctx = ctx
+
+    async def announce(self, what: str, detail: str) -> None:
+        body = announcement(self._ctx.environment, self._ctx.name, what, detail)
+        try:
+            await self._log.record(event_of(body, self._ctx.environment.clock.now()))
+        except StorageError as error:
+            log.warning("cannot announce %s: %s", what, error)
+
+    async def take(self, body: Any) -> None:
+        """Takes an announcement of another component."""
+        try:
+            await self._log.record(event_of(body, self._ctx.environment.clock.now()))
+        except (StatusError, StorageError) as error:
+            raise ValueError(str(error)) from error
+
+
+def _faults(event_log: Log, ctx: ComponentContext) -> ServerFaults | None:
+    directory = ctx.options.faults_dir
+    if directory is None:
+        return None
+    return ServerFaults(directory, ctx.name, ctx.environment, event_log, ctx.options.machine.kill)
+
+
+def _interception(
+    faults: ServerFaults | None,
+) -> Callable[[Change, Callable[[], Awaitable[int]]], Awaitable[int]] | None:
+    """A write that a fault refuses or loses is an error of etcd's to the program."""
+    if faults is None:
+        return None
+
+    async def intercept(change: Change, write: Callable[[], Awaitable[int]]) -> int:
+        try:
+            return await faults.intercept(change, write)
+        except (StatusError, ConnectionError) as error:
+            raise StorageError(str(error)) from error
+
+    return intercept
