@@ -10,8 +10,9 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
-from kubeskew.apimachinery.faults.fault import PLUGIN_CALLS, Fault
+from kubeskew.apimachinery.faults.fault import Fault
 from kubeskew.apimachinery.known_bugs import known_bugs
+from kubeskew.cluster.programs.interception import obstacle
 from kubeskew.cluster.state import Process
 from kubeskew.conformance.errors import ImpossibleError
 
@@ -79,8 +80,7 @@ def check_bugs(processes: Iterable[Process]) -> None:
 
 
 def check_fault(processes: Sequence[Process], fault: Fault) -> None:
-    """Raises ImpossibleError for a fault of a real program that no proxy in front of it can make."""
-    if fault.where.commit:
-        check_emulated(processes, "what it writes to its store cannot be intercepted")
-    if set(fault.where.verbs) & {*PLUGIN_CALLS}:
-        check_emulated(processes, "its calls of drivers cannot be intercepted")
+    """Raises ImpossibleError for a fault that a real program cannot be given."""
+    for process in processes:
+        if reason := obstacle(process, fault):
+            raise ImpossibleError(f"{program_of(process)} runs here, and {reason}")

@@ -28,6 +28,7 @@ from kubeskew.apimachinery.known_names import all_names, did_you_mean, meant
 from kubeskew.cluster.cluster import Cluster
 from kubeskew.cluster.failures import ClusterError, UserError
 from kubeskew.cluster.processes import Processes
+from kubeskew.cluster.programs.interception import obstacle
 from kubeskew.cluster.state import Process, State, StateDir, write_secret
 
 _APPLIED_SECONDS = 5.0
@@ -45,6 +46,7 @@ class ClusterFaults:
             plan, faults = load(self._directory), []
             for body in bodies:
                 plan, entry = added(state, plan, body)
+                _check_programs(state, entry.fault)
                 faults.append(entry.fault)
             for fault in faults:
                 self._cluster.progress(f"{fault.component}: fault {fault.id} set")
@@ -138,6 +140,14 @@ def added(state: State, plan: FaultPlan, body: Mapping[str, Any]) -> tuple[Fault
         raise UserError(f"fault: there is no component {fault.component}{hint}")
     entry = PlannedFault(plan.revision + 1, fault, {**body, "id": fault.id})
     return FaultPlan(plan.revision + 1, (*plan.entries, entry)), entry
+
+
+def _check_programs(state: State, fault: Fault) -> None:
+    """Raises UserError for a fault that a real program cannot be given."""
+    for name in having(state, fault):
+        process = state.components()[name]
+        if reason := obstacle(process, fault):
+            raise UserError(f"fault: {name} is {process.program}, and {reason}")
 
 
 def without(plan: FaultPlan, *names: str) -> tuple[FaultPlan, Sequence[PlannedFault]]:

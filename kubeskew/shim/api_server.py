@@ -32,6 +32,9 @@ from kubeskew.shim.shared_port import SharedPort
 from kubeskew.shim.supervision import Supervision
 
 _ADDRESS = "127.0.0.1"
+# For requests under way. Upstream's server waits up to a minute for connections with watches to be closed by
+# clients (k8s.io/apiserver/pkg/server/secure_serving.go, 1.36).
+_GRACE_SECONDS = 2.0
 
 log = logging.getLogger(__name__)
 
@@ -68,11 +71,15 @@ async def main(program: Program, server: Server, programs: Programs, ctx: Compon
         stack.push_async_callback(programs.end)
         sharing = asyncio.create_task(_when_ready(readiness, server, program, timeline))
         try:
-            await Supervision(program, programs, readiness, ctx, timeline.announce, _at_once).run()
+            supervision = Supervision(
+                program, programs, readiness, ctx, timeline.announce, _at_once, _GRACE_SECONDS
+            )
+            await supervision.run()
         finally:
             sharing.cancel()
             with suppress(asyncio.CancelledError):
                 await sharing
+        await programs.end()
         await timeline.announce("stopped", "")
 
 

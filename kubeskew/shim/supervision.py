@@ -43,6 +43,7 @@ class Supervision:
     ctx: ComponentContext
     announce: Announce
     is_startable: Callable[[], Awaitable[bool]]
+    grace_seconds: float = STOP_SECONDS  # between SIGTERM and SIGKILL
 
     async def run(self) -> None:
         """Returns once this process is to stop, and the program has ended."""
@@ -70,22 +71,27 @@ class Supervision:
         while True:
             ended = await before_stop(programs.ended(), self.ctx)
             if ended is None:
-                return await programs.stop()
+                return await self._stop()
             name, text = ended
             how = f"{name}: {text}" if name else text
             log.error("%s ended by itself: %s", self.program.path, how)
             await self.announce(ENDED, how)
             if not self.readiness.ready.is_set():
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(STOP_SECONDS):
-                        await programs.stop()
+                await self._stop()
                 raise ProgramEndedError(f"{self.program.path} ended by itself: {how}")
             await before_stop(clock.sleep(delays.next(name)), self.ctx)
             if not await self.is_startable():
-                return await programs.stop()
+                return await self._stop()
             self.readiness.begin_again()
             await self._start(programs.start_again(name))
             await self.announce("started", str(self.program))
+
+
+    async def _stop(self) -> None:
+        """Ends the program. What does not end by itself in time is killed by the caller."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.grace_seconds):
+                await self.programs.stop()
 
 
 async def before_stop(work: Coroutine[Any, Any, T], ctx: ComponentContext) -> T | None:
