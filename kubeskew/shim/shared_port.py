@@ -45,6 +45,14 @@ class _End(asyncio.Protocol):
         self.ends = ends
         self.other: _End | None = None
         self.transport: asyncio.Transport | None = None
+        self._early: list[bytes] = []
+
+    def connect(self, other: "_End") -> None:
+        """Has what comes in here sent by `other` from now on."""
+        self.other = other
+        if other.transport is not None:
+            other.transport.writelines(self._early)
+        self._early.clear()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
@@ -52,7 +60,11 @@ class _End(asyncio.Protocol):
         self.ends[self] = None
 
     def data_received(self, data: bytes) -> None:
-        if self.other is not None and self.other.transport is not None:
+        """Keeps what comes before there is another side: some event loops read although they were asked not
+        to."""
+        if self.other is None:
+            self._early.append(data)
+        elif self.other.transport is not None:
             self.other.transport.write(data)
 
     def eof_received(self) -> bool:
@@ -94,7 +106,7 @@ class _Incoming(_End):
 
     async def _dial(self) -> None:
         other = _End(self.ends)
-        other.other = self
+        other.connect(self)
         try:
             await asyncio.get_running_loop().create_connection(lambda: other, *self._target)
         except OSError:
@@ -103,7 +115,7 @@ class _Incoming(_End):
         if self.transport is None:
             other.close()
             return
-        self.other = other
+        self.connect(other)
         self.transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
