@@ -16,6 +16,7 @@ from kubeskew.apimachinery.pod_resources import is_terminal
 from kubeskew.apimachinery.process.runtime import Panic
 from kubeskew.cluster.autoscaling.simulator import feasible, source_of_cluster
 from kubeskew.cluster.failures import ClusterError
+from kubeskew.cluster.log_lines import time_of
 from kubeskew.cluster.platform import Platform
 from kubeskew.cluster.probes import Probes
 from kubeskew.cluster.processes import Processes
@@ -51,18 +52,23 @@ _OF_NODES = frozenset({"pods", "resourceslices.resource.k8s.io", "noderesourcesl
 _UNRELATED = re.compile(r"no relationship found between node '(\S+)' and this object")
 
 
-def refused(text: str, starting: Sequence[Span], ended: Mapping[str, Sequence[Span]]) -> list[str]:
-    """Texts `User "…" cannot list …` of a component's log, each once and sorted.
+def refused(
+    text: str, starting: Sequence[Span], ended: Mapping[str, Sequence[Span]], now: datetime
+) -> list[str]:
+    """Texts `User "…" cannot list …` of a component's log, each once and sorted; `now` gives lines of real
+    programs their year.
 
     Refusals while an API server was `starting` are left out: the default roles were on their way. So are
     those of the node, or of one of its pods, that had just `ended`: its kubelet did not know yet.
     """
     found: set[str] = set()
+    last = ""  # the time of the line, or of one before, for messages of several lines
     for line in text.splitlines():
         refusal = _FORBIDDEN.search(line)
-        if refusal is None or refusal[1] in found:
+        last = time_of(line, now) or last
+        if refusal is None or refusal[1] in found or not last:
             continue
-        time = parse_timestamp(line.partition(" ")[0])
+        time = parse_timestamp(last)
         unrelated = _UNRELATED.search(line)
         excused = (*starting, *(ended.get(unrelated[1], ()) if unrelated else ()))
         if not any(begin < time < end for begin, end in excused):
@@ -183,7 +189,7 @@ async def judge(
     found = Evidence(
         node_records(directory),
         _failures(state, platform.processes, await _hosted(directory, platform, state)),
-        _refusals(directory, state, log),
+        _refusals(directory, state, log, platform.clock.now()),
         await _feasible(directory, platform, note) if asks else {},
         await _unready(directory, platform, state) if asks else "",
         rereads,
@@ -237,11 +243,13 @@ def _lives(processes: Processes, process: Process) -> bool:
     return processes.alive(process.pid, process.birth)
 
 
-def _refusals(directory: StateDir, state: State, log: Sequence[Logged]) -> dict[str, list[str]]:
+def _refusals(
+    directory: StateDir, state: State, log: Sequence[Logged], now: datetime
+) -> dict[str, list[str]]:
     starting, ended = starts_of_servers(log), ends_on_nodes(log)
     logs = {name: directory.log(name) for name, each in state.processes.items() if each.kind != "apiserver"}
     return {
-        name: refused(path.read_text(errors="replace"), starting, ended)
+        name: refused(path.read_text(errors="replace"), starting, ended, now)
         for name, path in logs.items()
         if path.exists()
     }

@@ -13,8 +13,11 @@ from kubeskew.conformance.invariants.judgement import ends_on_nodes, refused, st
 BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
 
 
+NOW = BEGINNING + timedelta(days=1)
+
+
 def at(seconds: float) -> str:
-    return (BEGINNING + timedelta(seconds=seconds)).isoformat()
+    return f"{BEGINNING + timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%S.000Z}"
 
 
 def started(seconds: float, component: str = "apiserver") -> ComponentChange:
@@ -45,7 +48,7 @@ PATH = 'User "system:node:n" cannot get path "/metrics"'
 )
 def test_each_thing_that_is_forbidden_is_reported_once(texts: list[str], found: list[str]) -> None:
     """An object's name, or how often it was asked for, makes no other refusal; admission's are none."""
-    assert refused("".join(f"{at(99)} E reflector: {text}\n" for text in texts), [], {}) == found
+    assert refused("".join(f"{at(99)} E reflector: {text}\n" for text in texts), [], {}, NOW) == found
 
 
 @pytest.mark.parametrize(
@@ -66,7 +69,7 @@ def test_the_default_roles_of_an_api_server_may_be_on_their_way(
 ) -> None:
     """Refusals count ten seconds after an API server has started, or written the last of its roles."""
     text = f"{at(seconds)} E reflector: nodes is forbidden: {NODES}\n"
-    assert refused(text, starts_of_servers(log), {}) == ([NODES] if counts else [])
+    assert refused(text, starts_of_servers(log), {}, NOW) == ([NODES] if counts else [])
 
 
 @pytest.mark.parametrize(
@@ -94,6 +97,13 @@ def test_a_kubelet_may_ask_for_what_was_its_own_and_is_gone(
     named = json.loads(json.dumps(value).replace("NODE", node))
     gone = Write(2, at(10), "delete", resource, "t", "a", "kubectl", {"metadata": {"name": "a"}, **named})
     text = f'{at(seconds)} E kubelet: pods "a" is forbidden: {PODS}: {why}\n'
-    assert refused(text, [], ends_on_nodes([gone])) == ([PODS] if counts else [])
+    assert refused(text, [], ends_on_nodes([gone]), NOW) == ([PODS] if counts else [])
     other = replace(gone, resource="configmaps")
-    assert refused(text, [], ends_on_nodes([other])) == [PODS]
+    assert refused(text, [], ends_on_nodes([other]), NOW) == [PODS]
+
+
+def test_the_log_of_a_real_program_is_read():
+    """Lines of klog have times, too; a message of several lines has the time of the first."""
+    begun = "E0101 00:00:{:02d}.000000   29739 reflector.go:205] watching\n"
+    text = begun.format(5) + f"nodes is forbidden: {NODES}\n" + begun.format(30) + f"forbidden: {PATH}\n"
+    assert refused(text, starts_of_servers([started(0)]), {}, NOW) == [PATH]
