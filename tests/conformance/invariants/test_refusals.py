@@ -104,6 +104,10 @@ def test_a_kubelet_may_ask_for_what_was_its_own_and_is_gone(
 
 def test_the_log_of_a_real_program_is_read():
     """Lines of klog have times, too; a message of several lines has the time of the first."""
-    begun = "E0101 00:00:{:02d}.000000   29739 reflector.go:205] watching\n"
-    text = begun.format(5) + f"nodes is forbidden: {NODES}\n" + begun.format(30) + f"forbidden: {PATH}\n"
+
+    def klog(seconds: float) -> str:  # in the machine's zone
+        moment = (BEGINNING + timedelta(seconds=seconds)).astimezone()
+        return f"E{moment:%m%d %H:%M:%S.%f}   29739 reflector.go:205] watching\n"
+
+    text = f"{klog(5)}nodes is forbidden: {NODES}\n{klog(30)}forbidden: {PATH}\n"
     assert refused(text, starts_of_servers([started(0)]), {}, NOW) == [PATH]
