@@ -1,0 +1,261 @@
+"""The shim of an API server: etcd's API over the cluster's log, the time line, and faults in commits."""
+
+import asyncio
+import json
+import shutil
+import ssl
+import sys
+from pathlib import Path
+
+import aiohttp
+import pytest
+from grpc import aio
+from prometheus_client import CollectorRegistry
+from until import until
+
+from kubeskew.apimachinery.client.rest import APIClient
+from kubeskew.apimachinery.client.timeline_sockets import announce_at, announce_now
+from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
+from kubeskew.apimachinery.environment import Environment, announcement
+from kubeskew.apimachinery.faults.journal import PLAN
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.process.component import ComponentContext, ComponentOptions
+from kubeskew.apimachinery.process.health_checks import Health
+from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.storage.etcd.messages import rpc_pb2 as pb
+from kubeskew.apiserver.storage.factory import SQLStorage
+from kubeskew.apiserver.storage.records import Author, Event, Key, Verb
+from kubeskew.cluster.platform import make_runtime_dir
+from kubeskew.shim import api_server
+from kubeskew.shim.program_file import read_program
+from kubeskew.shim.programs import Programs
+from kubeskew.shim.supervision import ProgramEndedError
+
+VERSION = Version(36)
+CONFIG_MAP = {
+    "kind": "ConfigMap",
+    "apiVersion": "v1",
+    "metadata": {"name": "a", "namespace": "ns", "uid": "u"},
+}
+KEY = b"/registry/configmaps/ns/a"
+FAULT = {"component": "apiserver", "id": "f", "verb": "create", "resource": "configmaps", "crash": "after"}
+
+
+class ServerShim:
+    """A shim of this process around the fake program, over a log in a file."""
+
+    def __init__(self, files, upstream, directory, runtime, port):
+        self.files, self.directory, self.runtime = files, directory, runtime
+        self.url = f"sqlite:///{directory / 'log.db'}"
+        self.program = directory / "kube-apiserver"
+        source = Path(__file__).with_name("fake_program.py").read_text()
+        self.program.write_text(f"#!{sys.executable} -IS\n{source}")
+        self.program.chmod(0o700)
+        self.kubeconfig = directory / "admin.kubeconfig"
+        cluster = {"server": upstream.url, "certificate-authority": str(files.ca)}
+        self.kubeconfig.write_text(
+            json.dumps(
+                {
+                    "current-context": "c",
+                    "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+                    "clusters": [{"name": "c", "cluster": cluster}],
+                    "users": [{"name": "u", "user": {"token": "t"}}],
+                }
+            )
+        )
+        self.port = port
+        self.stop = asyncio.Event()
+        self.killed: list[str] = []
+        self.task: asyncio.Task[None] | None = None
+
+    def program_file(self, mode, shared_port):
+        serving = [str(self.port), str(self.files.certificate), str(self.files.key)]
+        body = {
+            "path": str(self.program),
+            "version": "v1.36.3",
+            "health": f"https://127.0.0.1:{self.port}",
+            "kubeconfig": "",
+            "tlsCertFile": "",
+            "tlsPrivateKeyFile": "",
+            "clientCAFile": "",
+            "processes": [{"args": [mode, "", *serving]}],
+            "server": {
+                "storage": self.url,
+                "etcdSocket": str(self.runtime / "etcd"),
+                "timelineSocket": str(self.runtime / "timeline" / "apiserver"),
+                "port": self.port,
+                "sharedPort": shared_port,
+            },
+        }
+        file = self.directory / "program.json"
+        file.write_text(json.dumps(body))
+        return file
+
+    async def begin(self, mode="health", faults=(), shared_port=0):
+        faults_dir = self.directory / "faults"
+        faults_dir.mkdir(exist_ok=True)
+        (faults_dir / PLAN).write_text(json.dumps({"revision": 1, "faults": list(faults)}))
+        program = read_program(self.program_file(mode, shared_port))
+        self.programs = Programs(program)
+        environment = Environment(VERSION, FeatureGates(VERSION, {}), SystemClock(), SeededEntropy(1))
+        self.environment = environment
+        self.health = Health(CollectorRegistry(), VERSION)
+        options = ComponentOptions(
+            self.kubeconfig, VERSION, environment.gates, "127.0.0.1", 0, False, 0, faults_dir
+        )
+        self.client = APIClient.from_kubeconfig(self.kubeconfig, "x", clock=environment.clock)
+        options.machine.kill = self.killed.append
+        context = ComponentContext(
+            "apiserver", environment, self.client, self.health, self.stop, options, "x"
+        )
+        self.task = asyncio.create_task(api_server.main(program, program.server, self.programs, context))
+
+    async def until_ready(self):
+        await until(lambda: self.task.done() or self.health.failing() == [], 10)
+        assert not self.task.done()
+
+    async def timeline(self):
+        reader = await SQLStorage().reader(self.url)
+        try:
+            return [(each.component, each.what, each.detail) for each in await reader.timeline()]
+        finally:
+            await reader.close()
+
+    async def events(self):
+        reader = await SQLStorage().reader(self.url)
+        try:
+            return [each async for each in reader.events() if isinstance(each, Event)]
+        finally:
+            await reader.close()
+
+    async def put(self, key=KEY, value=CONFIG_MAP):
+        async with aio.insecure_channel(f"unix:{self.runtime / 'etcd'}") as channel:
+            put = channel.unary_unary(
+                "/etcdserverpb.KV/Put",
+                request_serializer=pb.PutRequest.SerializeToString,
+                response_deserializer=pb.PutResponse.FromString,
+            )
+            return (await put(pb.PutRequest(key=key, value=json.dumps(value).encode()))).header.revision
+
+    async def end(self):
+        if self.task is not None:
+            self.stop.set()
+            await asyncio.gather(self.task, return_exceptions=True)
+            await self.client.close()
+
+
+@pytest.fixture
+async def shim(files, upstream, tmp_path, ports):
+    runtime = Path(make_runtime_dir())
+    made = ServerShim(files, upstream, tmp_path, runtime, ports.choose(()))
+    yield made
+    await made.end()
+    shutil.rmtree(runtime)
+
+
+async def test_a_server_stores_in_the_log(shim):
+    """What the program puts through etcd's API is an event of the log, whose writer is the API server with
+    the version that it reports."""
+    await shim.begin()
+    await shim.until_ready()
+    revision = await shim.put()
+
+    (event,) = await shim.events()
+    assert (event.revision, event.verb, event.key, event.uid) == (
+        *(revision, Verb.CREATE),
+        *(Key("configmaps", "ns", "a"), "u"),
+    )
+    assert event.author == Author("", "kube-apiserver", "1.36", "v1.36.3", "")
+
+
+async def test_the_time_line_has_the_program(shim):
+    """The start is there once the program serves, and names it; the stop is there once the program has
+    ended."""
+    await shim.begin()
+    await shim.until_ready()
+    started = ("apiserver", "started", f"kube-apiserver v1.36.3, {shim.program}")
+    await until(lambda: _is(shim.timeline(), [started]), 10)
+    shim.stop.set()
+    await shim.task
+
+    assert await shim.timeline() == [started, ("apiserver", "stopped", "")]
+    assert not shim.programs.running
+
+
+async def _is(coroutine, expected):
+    return await coroutine == expected
+
+
+async def test_other_components_announce_at_its_socket(shim):
+    """Announcements of other components are on the time line; what is none is refused."""
+    await shim.begin()
+    await shim.until_ready()
+    directory = shim.runtime / "timeline"
+    body = announcement(shim.environment, "scheduler", "started")
+
+    assert await announce_at(directory, body)
+    assert await asyncio.to_thread(announce_now, directory, {**body, "what": "crashed"})
+    assert not await announce_at(directory, {**body, "component": ""})
+    assert [each[:2] for each in await shim.timeline() if each[0] == "scheduler"] == [
+        ("scheduler", "started"),
+        ("scheduler", "crashed"),
+    ]
+
+
+async def test_nobody_takes_announcements_without_a_shim(tmp_path):
+    """Without a directory, a socket, or somebody at it, an announcement is not taken."""
+    (tmp_path / "apiserver").touch()
+    for directory in (None, tmp_path / "none", tmp_path):
+        assert not await announce_at(directory, {})
+        assert not announce_now(directory, {})
+
+
+async def test_a_crash_comes_after_the_commit(shim):
+    """The fault ends the process once the n-th write is in the log, and both are on the time line."""
+    await shim.begin(faults=[{"set": 1, "fault": FAULT}])
+    await shim.until_ready()
+    writing = asyncio.create_task(shim.put())
+    await until(lambda: shim.killed, 10)
+
+    assert shim.killed == ["f"]
+    assert [event.key.name for event in await shim.events()] == ["a"]
+    assert [each[1] for each in await shim.timeline()][-2:] == ["fault-fired", "crashed"]
+    writing.cancel()
+    await asyncio.gather(writing, return_exceptions=True)
+
+
+async def test_a_program_that_ends_before_it_serves(shim):
+    """The shim ends, too, with the program's exit status."""
+    await shim.begin("exit")
+    with pytest.raises(ProgramEndedError, match="exit status 3"):
+        await shim.task
+    assert [each[1] for each in await shim.timeline()] == ["ended"]
+
+
+async def test_a_killed_shims_sockets_are_replaced(shim):
+    """Sockets that are left from a process that was killed are in nobody's way."""
+    (shim.runtime / "timeline").mkdir()
+    for path in (shim.runtime / "etcd", shim.runtime / "timeline" / "apiserver"):
+        path.touch()
+    await shim.begin()
+    await shim.until_ready()
+
+    assert await shim.put() == 2
+
+
+async def test_a_port_that_servers_share_leads_to_the_program(shim, files, ports):
+    """A connection to the shared port speaks to the program itself, once that serves."""
+    shared = ports.choose([shim.port])
+    await shim.begin(shared_port=shared)
+    await shim.until_ready()
+    connector = aiohttp.TCPConnector(ssl=ssl.create_default_context(cafile=files.ca))
+    async with aiohttp.ClientSession(connector=connector) as session:
+
+        async def status():
+            try:
+                async with session.get(f"https://127.0.0.1:{shared}/healthz") as response:
+                    return response.status
+            except aiohttp.ClientConnectorError:
+                return None
+
+        assert await until(status, 10) == 200
