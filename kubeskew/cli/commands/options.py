@@ -83,7 +83,7 @@ def programs_options(command: F) -> F:
     @click.option(
         "--real",
         metavar="COMPONENTS",
-        help="Components that are real programs of --binaries: scheduler, controller-manager, or both with a "
+        help="Components that are real programs of --binaries: apiserver, scheduler, controller-manager, with a "
         "comma; none makes them emulated again. It stays with the cluster.",
     )
     @functools.wraps(command)
