@@ -86,7 +86,6 @@ class Supervision:
             await self._start(programs.start_again(name))
             await self.announce("started", str(self.program))
 
-
     async def _stop(self) -> None:
         """Ends the program. What does not end by itself in time is killed by the caller."""
         with suppress(TimeoutError):

@@ -83,8 +83,8 @@ def programs_options(command: F) -> F:
     @click.option(
         "--real",
         metavar="COMPONENTS",
-        help="Components that are real programs of --binaries: apiserver, scheduler, controller-manager, with a "
-        "comma; none makes them emulated again. It stays with the cluster.",
+        help="Components that are real programs of --binaries: apiserver, scheduler, controller-manager, "
+        "with commas; none makes them emulated again. It stays with the cluster.",
     )
     @functools.wraps(command)
     def wrapped(binaries: str | None, real: str | None, **rest: Any) -> Any:

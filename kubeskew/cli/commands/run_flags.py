@@ -164,7 +164,8 @@ def program_options(*, hidden: bool = False) -> list[Callable[[Any], Any]]:
             metavar="COMPONENT,...",
             default="",
             hidden=hidden,
-            help="Run real programs in the place of these components: apiserver, scheduler, controller-manager.",
+            help="Run real programs in the place of these components: apiserver, scheduler, "
+            "controller-manager.",
         ),
     ]
 

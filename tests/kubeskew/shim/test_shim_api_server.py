@@ -154,8 +154,8 @@ async def shim(files, upstream, tmp_path, ports):
 
 
 async def test_a_server_stores_in_the_log(shim):
-    """An object that the program puts through etcd's API is an event of the log, whose writer is the API server
-    with the version that it reports."""
+    """An object that the program puts through etcd's API is an event of the log. Its writer is the API
+    server, with the version that it reports."""
     await shim.begin()
     await shim.until_ready()
     revision = await shim.put()
