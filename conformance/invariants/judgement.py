@@ -34,6 +34,7 @@ from kubeskew.conformance.invariants.invariant import (
     Tolerance,
     Violation,
 )
+from kubeskew.conformance.programs import announced
 from kubeskew.scheduler.autoscaling.snapshot import SimulationError
 
 Span = tuple[datetime, datetime]
@@ -53,13 +54,13 @@ _UNRELATED = re.compile(r"no relationship found between node '(\S+)' and this ob
 
 
 def refused(
-    text: str, starting: Sequence[Span], ended: Mapping[str, Sequence[Span]], now: datetime
+    text: str, starting: Sequence[Span], related: Mapping[str, Sequence[Span]], now: datetime
 ) -> list[str]:
     """Texts `User "…" cannot list …` of a component's log, each once and sorted; `now` gives lines of real
     programs their year.
 
     Refusals while an API server was `starting` are left out: the default roles were on their way. So are
-    those of the node, or of one of its pods, that had just `ended`: its kubelet did not know yet.
+    those for want of a relation to a node, in the spans in which its relations change (`related`).
     """
     found: set[str] = set()
     last = ""  # the time of the line, or of one before, for messages of several lines
@@ -70,7 +71,7 @@ def refused(
             continue
         time = parse_timestamp(last)
         unrelated = _UNRELATED.search(line)
-        excused = (*starting, *(ended.get(unrelated[1], ()) if unrelated else ()))
+        excused = (*starting, *(related.get(unrelated[1], ()) if unrelated else ()))
         if not any(begin < time < end for begin, end in excused):
             found.add(refusal[1])
     return sorted(found)
@@ -93,18 +94,33 @@ def starts_of_servers(log: Sequence[Logged]) -> list[Span]:
     return found
 
 
-def ends_on_nodes(log: Sequence[Logged]) -> dict[str, list[Span]]:
-    """Spans by node, one for each deleted pod and resource slice, in which the kubelet may not know of the
-    deletion."""
+def relations_of_nodes(log: Sequence[Logged]) -> dict[str, list[Span]]:
+    """Spans by node in which its relations may be seen differently: one for each deleted pod and resource
+    slice, of which its kubelet may not know; and, as a real API server's authorizer learns of pods by a
+    watch, one for each pod that was bound while such a server was there.
+    """
     found: dict[str, list[Span]] = {}
+    bound: set[str] = set()
+    is_real = False
     for entry in log:
-        if isinstance(entry, Write) and entry.verb == "delete" and entry.resource in _OF_NODES:
-            spec, time = entry.value.get("spec") or {}, parse_timestamp(entry.time)
-            node = spec.get("nodeName") or entry.value.get("nodeName")  # up to 1.30 slices have no spec
-            if node:
-                span = (time - USUAL.cache_lag, time + USUAL.cache_lag)  # clocks may differ
-                found.setdefault(str(node), []).append(span)
+        if isinstance(entry, ComponentChange):
+            is_real = is_real or (_is_server_start(entry) and bool(announced(entry.detail)))
+        elif isinstance(entry, Write) and entry.resource in _OF_NODES:
+            uid = str(entry.value["metadata"].get("uid", ""))
+            is_first = is_real and entry.resource == "pods" and uid not in bound
+            node = _node_of(entry)
+            if not node or not (entry.verb == "delete" or is_first):
+                continue
+            bound.add(uid)
+            time = parse_timestamp(entry.time)
+            span = (time - USUAL.cache_lag, time + USUAL.cache_lag)  # clocks may differ
+            found.setdefault(node, []).append(span)
     return found
+
+
+def _node_of(entry: Write) -> str:
+    spec = entry.value.get("spec") or {}
+    return str(spec.get("nodeName") or entry.value.get("nodeName") or "")  # up to 1.30 slices have no spec
 
 
 def _is_server_start(entry: Logged) -> bool:
@@ -246,10 +262,10 @@ def _lives(processes: Processes, process: Process) -> bool:
 def _refusals(
     directory: StateDir, state: State, log: Sequence[Logged], now: datetime
 ) -> dict[str, list[str]]:
-    starting, ended = starts_of_servers(log), ends_on_nodes(log)
+    starting, related = starts_of_servers(log), relations_of_nodes(log)
     logs = {name: directory.log(name) for name, each in state.processes.items() if each.kind != "apiserver"}
     return {
-        name: refused(path.read_text(errors="replace"), starting, ended, now)
+        name: refused(path.read_text(errors="replace"), starting, related, now)
         for name, path in logs.items()
         if path.exists()
     }

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kubeskew.conformance.evidence.log import ComponentChange, Write
-from kubeskew.conformance.invariants.judgement import ends_on_nodes, refused, starts_of_servers
+from kubeskew.conformance.invariants.judgement import refused, relations_of_nodes, starts_of_servers
 
 BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -97,9 +97,9 @@ def test_a_kubelet_may_ask_for_what_was_its_own_and_is_gone(
     named = json.loads(json.dumps(value).replace("NODE", node))
     gone = Write(2, at(10), "delete", resource, "t", "a", "kubectl", {"metadata": {"name": "a"}, **named})
     text = f'{at(seconds)} E kubelet: pods "a" is forbidden: {PODS}: {why}\n'
-    assert refused(text, [], ends_on_nodes([gone]), NOW) == ([PODS] if counts else [])
+    assert refused(text, [], relations_of_nodes([gone]), NOW) == ([PODS] if counts else [])
     other = replace(gone, resource="configmaps")
-    assert refused(text, [], ends_on_nodes([other]), NOW) == [PODS]
+    assert refused(text, [], relations_of_nodes([other]), NOW) == [PODS]
 
 
 def test_the_log_of_a_real_program_is_read():
@@ -111,3 +111,25 @@ def test_the_log_of_a_real_program_is_read():
 
     text = f"{klog(5)}nodes is forbidden: {NODES}\n{klog(30)}forbidden: {PATH}\n"
     assert refused(text, starts_of_servers([started(0)]), {}, NOW) == [PATH]
+
+
+@pytest.mark.parametrize(
+    ("program", "counts"), [("kube-apiserver v1.36.3, /bin/kube-apiserver", False), ("", True)]
+)
+def test_a_real_authorizer_learns_of_bound_pods_by_a_watch(program: str, counts: bool):
+    """Want of a relation is excused for five seconds after a pod was bound, if a real API server was there;
+    of a pod that had been bound long before it is not."""
+    bound = {"metadata": {"name": "a", "uid": "u"}, "spec": {"nodeName": "n"}}
+    log = [
+        replace(started(0), detail=program),
+        Write(2, at(10), "update", "pods", "t", "a", "kube-scheduler", bound),
+        Write(3, at(60), "update", "pods", "t", "a", "kubelet", bound),
+    ]
+    why = "no relationship found between node 'n' and this object"
+    found = [
+        refused(
+            f'{at(s)} E kubelet: pods "a" is forbidden: {PODS}: {why}\n', [], relations_of_nodes(log), NOW
+        )
+        for s in (11, 61)
+    ]
+    assert found == [[PODS] if counts else [], [PODS]]
