@@ -152,8 +152,13 @@ class LogBacking:
         changes = [
             change for write in transaction.writes for change in self._changes(write, expected[write.key])
         ]
-        written = {write.key for write in transaction.writes}
-        others = [(self._place(key), revision) for key, revision in expected.items() if key not in written]
+        changed = {change.key for change in changes}
+        others = [
+            (place, revision)
+            for key, revision in expected.items()
+            for place in self._places(key, revision)
+            if place not in changed
+        ]
         try:
             revision, _ = await self._log.transact(
                 LogTransaction(changes, others, transaction.since, transaction.revokes)
@@ -168,6 +173,13 @@ class LogBacking:
         """Names the key as the log has it at present, or would have it."""
         found = object_key(key)
         return opaque_key(key) if found is None or key in self._opaque else found
+
+    def _places(self, key: bytes, expected: int) -> Iterable[Key]:
+        """Names where the log must have the key at `expected`; what does not exist is nowhere: meanwhile
+        another process may have put it under the name that this one does not look at.
+        """
+        found = object_key(key)
+        return (self._place(key),) if expected or found is None else (found, opaque_key(key))
 
     def _changes(self, write: Write, expected: int) -> Sequence[Change]:
         place, now = self._place(write.key), self._clock.now()

@@ -104,6 +104,20 @@ async def test_an_api_server_in_between_is_a_conflict(opened: Opened):
     assert await backing.append(put(POD, LATER, 2, 2, 2)) == 3
 
 
+@pytest.mark.parametrize(("value", "other"), [(JSON, PROTOBUF), (PROTOBUF, JSON)])
+async def test_a_create_under_the_other_name_is_a_conflict(opened: Opened, value: bytes, other: bytes):
+    """A key that does not exist for one process exists, whatever name another has given it in the log."""
+    backing, _, log = opened
+    second = await LogBacking.open(log, CLOCK)
+    await backing.append(put(POD, other))
+    with pytest.raises(ConflictError):
+        await second.append(put(POD, value))
+    with pytest.raises(ConflictError):
+        await second.append(Transaction([Write(LEASE, b"x", version=1)], [(LEASE, 0), (POD, 0)]))
+    assert await second.sync() == 2
+    assert await second.append(put(POD, value, 2, 2, 2)) == 3
+
+
 async def test_other_keys_take_part_in_the_sequence(opened: Opened):
     """They are no objects of any API resource, and their bytes stay."""
     backing, store, log = opened
