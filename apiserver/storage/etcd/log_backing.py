@@ -17,6 +17,7 @@ from kubeskew.apiserver.storage.etcd.backing import (
     ALL_KEYS,
     Commit,
     ConflictError,
+    Leap,
     LeaseRecord,
     Record,
     Transaction,
@@ -64,6 +65,7 @@ class LogBacking:
         self._opaque: set[bytes] = set()  # keys where an object could be, and is none
         self._opened: tuple[int, Sequence[Entry]] | None = None  # the first state that is read
         self._listener: Callable[[Sequence[Commit]], None] | None = None
+        self._leap: Leap | None = None
         self._catching_up = asyncio.Lock()
         self._tail: asyncio.Task[None] | None = None
 
@@ -73,19 +75,26 @@ class LogBacking:
         backing = cls(log, clock, author)
         log.subscribe(backing._committed)
         await backing._load()
+        await backing._follow_compaction()
         if log.shared:
             backing._tail = asyncio.create_task(backing._follow(), name="log tail of etcd's API")
         return backing
 
     async def _load(self) -> None:
-        self.revision, entries = self._opened = await self._log.entries()
-        await self._follow_compaction()
-        for entry in entries:
-            if entry.key.resource == OPAQUE and is_at_object(entry.key):
-                self._opaque.add(bytes_of(entry.key))
+        revision, entries = await self._log.entries()
+        if revision <= self.revision:
+            return  # this process has committed meanwhile
+        self.revision, self._opened = revision, (revision, entries)
+        self._opaque = {
+            bytes_of(entry.key)
+            for entry in entries
+            if entry.key.resource == OPAQUE and is_at_object(entry.key)
+        }
+        if self._leap is not None:
+            self._leap(revision, [_record(entry) for entry in entries])
 
-    def subscribe(self, listener: Callable[[Sequence[Commit]], None]) -> None:
-        self._listener = listener
+    def subscribe(self, listener: Callable[[Sequence[Commit]], None], leap: Leap) -> None:
+        self._listener, self._leap = listener, leap
 
     # What was committed
 
@@ -111,10 +120,15 @@ class LogBacking:
             self._listener(commits)
 
     async def _catch_up(self, target: int) -> None:
-        """Raises CompactedError if this process slept through a compaction."""
+        """A process that slept through a compaction goes on from what exists then."""
         async with self._catching_up:
             while self.revision < target:
-                events = await self._log.after(self.revision, _CATCH_UP_EVENTS)
+                try:
+                    events = await self._log.after(self.revision, _CATCH_UP_EVENTS)
+                except CompactedError:
+                    await self._load()
+                    await self._follow_compaction()
+                    continue
                 if not events and self.revision < target:
                     raise StorageError(f"the log ends before revision {target}")
                 self._apply(events)
@@ -140,7 +154,7 @@ class LogBacking:
                 if self._clock.monotonic() - looked >= _COMPACTION_SECONDS:
                     looked = self._clock.monotonic()
                     await self._follow_compaction()
-            except (StorageError, CompactedError) as error:
+            except StorageError as error:
                 logger.warning("cannot follow the log: %s", error)
             except Exception:
                 logger.exception("cannot follow the log")
@@ -223,6 +237,7 @@ class LogBacking:
         return [*await self._log.at(revision, resource), *await self._log.at(revision, OPAQUE)]
 
     async def history(self, after: int, limit: int) -> Sequence[Commit]:
+        await self._follow_compaction()
         if after < self.compacted - 1:
             raise CompactedError(after, self.compacted)
         after = max(after, await self._log.compacted())

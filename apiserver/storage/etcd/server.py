@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError, Message
 
 from kubeskew.apimachinery.clock import Clock, Entropy
 from kubeskew.apiserver.storage.etcd import errors
-from kubeskew.apiserver.storage.etcd.backing import Backing, Commit, ConflictError, LeaseRecord
+from kubeskew.apiserver.storage.etcd.backing import Backing, Commit, ConflictError, LeaseRecord, Record
 from kubeskew.apiserver.storage.etcd.errors import EtcdError
 from kubeskew.apiserver.storage.etcd.evaluation import Evaluation, Past, PastNeededError, Result
 from kubeskew.apiserver.storage.etcd.keyspace import Keyspace, state_of
@@ -88,21 +88,42 @@ class EtcdServer:
         cls, backing: Backing, clock: Clock, entropy: Entropy, *, progress_seconds: float = 600.0
     ) -> "EtcdServer":
         """Reads what exists and the newest history; from then on the backing reports what is committed."""
-        waiting: list[Commit] = []
-        backing.subscribe(waiting.extend)
-        revision = await backing.sync()
-        floor = max(backing.compacted, revision - _WINDOW, 1)
-        keyspace = Keyspace(floor, backing.compacted, map(state_of, await backing.at(floor)))
-        while keyspace.revision < revision:
-            for commit in await backing.history(keyspace.revision, _PIECE):
-                if commit.revision > keyspace.revision:
-                    keyspace.apply(commit)
-        leases = Leases(clock, await backing.leases(), keyspace.live.values())
+        leases, keyspace = await cls._loaded(backing, clock)
         server = cls(backing, keyspace, leases, clock, entropy, progress_seconds)
-        backing.subscribe(server._committed)
-        server._committed(waiting)
+        backing.subscribe(server._committed, server._leapt)
         server._expiring = asyncio.create_task(server._expire())
         return server
+
+    @staticmethod
+    async def _loaded(backing: Backing, clock: Clock) -> tuple[Leases, Keyspace]:
+        """Everything that has been committed, up to the call's return."""
+        leaps = 0
+
+        def leap(revision: int, records: Sequence[Record]) -> None:
+            nonlocal leaps
+            leaps += 1
+
+        while True:
+            waiting: list[Commit] = []
+            leaps = 0
+            backing.subscribe(waiting.extend, leap)
+            revision = await backing.sync()
+            floor = max(backing.compacted, revision - _WINDOW, 1)
+            try:
+                keyspace = Keyspace(floor, backing.compacted, map(state_of, await backing.at(floor)))
+                while keyspace.revision < revision:
+                    for commit in await backing.history(keyspace.revision, _PIECE):
+                        if commit.revision > keyspace.revision:
+                            keyspace.apply(commit)
+            except CompactedError:
+                continue  # another process compacts meanwhile
+            leases = Leases(clock, await backing.leases(), keyspace.live.values())
+            if leaps:
+                continue
+            for commit in waiting:
+                if commit.revision > keyspace.revision:
+                    leases.apply(keyspace.apply(commit))
+            return leases, keyspace
 
     async def close(self) -> None:
         if self._expiring is not None:
@@ -117,6 +138,13 @@ class EtcdServer:
                 changes = self.keyspace.apply(commit)
                 self.leases.apply(changes)
                 self.watches.notify(commit.revision, changes)
+
+    def _leapt(self, revision: int, records: Sequence[Record]) -> None:
+        """The watches find out by themselves whether what they have not seen is still in the history."""
+        following = self.keyspace.revision + 1
+        self.keyspace = Keyspace(revision, self.backing.compacted, map(state_of, records))
+        self.leases.attach_all(self.keyspace.live.values())
+        self.watches.fall_behind(following, revision)
 
     def header(self, revision: int = 0) -> ResponseHeader:
         return ResponseHeader(

@@ -22,12 +22,12 @@ class SharedBacking(MemoryBacking):
         self.unseen: list[Commit] = []
         self.interventions: Iterator[Transaction] = iter(())
 
-    def subscribe(self, listener) -> None:
+    def subscribe(self, listener, leap) -> None:
         def deliver(commits: Sequence[Commit]) -> None:
             self.unseen += commits
 
         self.listener = listener
-        super().subscribe(deliver)
+        super().subscribe(deliver, leap)
 
     def flush(self) -> None:
         unseen, self.unseen = self.unseen, []
