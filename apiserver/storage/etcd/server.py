@@ -99,7 +99,7 @@ class EtcdServer:
         """Everything that has been committed, up to the call's return."""
         leaps = 0
 
-        def leap(revision: int, records: Sequence[Record]) -> None:
+        def leap(*_: object) -> None:
             nonlocal leaps
             leaps += 1
 
