@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, Callable, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import Message
 
 from kubeskew.apimachinery.clock import Clock, Entropy
 from kubeskew.apiserver.storage.etcd import errors
@@ -22,6 +22,7 @@ from kubeskew.apiserver.storage.etcd.messages.rpc_pb2 import (
     LeaseGrantResponse,
     LeaseKeepAliveRequest,
     LeaseKeepAliveResponse,
+    LeaseLeasesRequest,
     LeaseLeasesResponse,
     LeaseRevokeRequest,
     LeaseRevokeResponse,
@@ -35,10 +36,12 @@ from kubeskew.apiserver.storage.etcd.messages.rpc_pb2 import (
     TxnRequest,
 )
 from kubeskew.apiserver.storage.etcd.request_checks import (
+    MAX_REQUEST_BYTES,
     check_delete,
     check_put,
     check_range,
     check_txn,
+    parsed,
 )
 from kubeskew.apiserver.storage.etcd.watch_streams import Watches
 from kubeskew.apiserver.storage.etcd.wire import Headers, State
@@ -46,14 +49,11 @@ from kubeskew.apiserver.storage.interfaces import CompactedError, FutureRevision
 
 CLUSTER_ID = 0x6B756265736B6577
 MEMBER_ID = 0x1
-MAX_REQUEST_BYTES = 3 << 19  # 1.5 MiB
-MAX_MESSAGE_BYTES = MAX_REQUEST_BYTES + (512 << 10)  # grpc's limit in etcd
 _RAFT_BYTES = 18  # about what etcd puts around a request before it compares its size
 _WINDOW = 10_000  # commits that are read into memory at the start
 _PIECE = 1000  # of them at once
 _EXPIRY_SECONDS = 0.5  # between looks for leases whose time is over
 
-Request = TypeVar("Request", bound=Message)
 Outcome = TypeVar("Outcome")
 
 log = logging.getLogger(__name__)
@@ -348,6 +348,7 @@ class EtcdServer:
         return _answer(answer)
 
     async def lease_leases(self, data: bytes) -> bytes:
+        parsed(LeaseLeasesRequest, data)
         leases = [LeaseStatus(ID=lease.id) for lease in self.leases.by_expiry()]
         return _answer(LeaseLeasesResponse(header=self.header(), leases=leases))
 
@@ -366,16 +367,6 @@ class EtcdServer:
                 except StorageError as error:
                     log.warning("cannot revoke lease %x: %s", lease.id, error)
                     self.leases.retry(lease)
-
-
-def parsed(kind: type[Request], data: bytes) -> Request:
-    """Refuses what cannot be parsed as gRPC's server in Go does."""
-    if len(data) > MAX_MESSAGE_BYTES:
-        raise EtcdError(errors.too_large_message(len(data), MAX_MESSAGE_BYTES))
-    try:
-        return kind.FromString(data)
-    except DecodeError as error:
-        raise EtcdError(errors.MALFORMED) from error
 
 
 def _check_size(data: bytes) -> None:

@@ -8,14 +8,11 @@ So no stream keeps more than a bound, and there is never a gap.
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Sequence
 
-from google.protobuf.message import DecodeError
-
 from kubeskew.apimachinery.clock import Clock, Entropy
-from kubeskew.apiserver.storage.etcd import errors
 from kubeskew.apiserver.storage.etcd.backing import ALL_KEYS, Backing, Record
-from kubeskew.apiserver.storage.etcd.errors import EtcdError
 from kubeskew.apiserver.storage.etcd.keyspace import Keyspace, state_of
 from kubeskew.apiserver.storage.etcd.messages.rpc_pb2 import WatchCreateRequest, WatchRequest
+from kubeskew.apiserver.storage.etcd.request_checks import parsed
 from kubeskew.apiserver.storage.etcd.watches import Watcher, WatchIndex
 from kubeskew.apiserver.storage.etcd.wire import Change, Headers, State, field, message
 from kubeskew.apiserver.storage.interfaces import CompactedError
@@ -124,10 +121,7 @@ class WatchStream:
 
     async def _read(self, requests: AsyncIterable[bytes]) -> None:
         async for data in requests:
-            try:
-                request = WatchRequest.FromString(data)
-            except DecodeError as error:
-                raise EtcdError(errors.MALFORMED) from error
+            request = parsed(WatchRequest, data)
             kind = request.WhichOneof("request_union")
             if kind == "create_request":
                 await self._watches.backing.sync()
