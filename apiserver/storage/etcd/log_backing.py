@@ -163,14 +163,17 @@ class LogBacking:
 
     async def append(self, transaction: Transaction) -> int:
         expected = dict(transaction.expected)
+        objects = {key: object_key(key) for key in expected}
         changes = [
-            change for write in transaction.writes for change in self._changes(write, expected[write.key])
+            change
+            for write in transaction.writes
+            for change in self._changes(write, expected[write.key], objects[write.key])
         ]
         changed = {change.key for change in changes}
         others = [
             (place, revision)
             for key, revision in expected.items()
-            for place in self._places(key, revision)
+            for place in self._places(key, revision, objects[key])
             if place not in changed
         ]
         try:
@@ -183,23 +186,20 @@ class LogBacking:
             await self._catch_up(revision)
         return revision
 
-    def _place(self, key: bytes) -> Key:
-        """Names the key as the log has it at present, or would have it."""
-        found = object_key(key)
+    def _place(self, key: bytes, found: Key | None) -> Key:
+        """Names the key as the log has it at present, or would have it; `found` is its object."""
         return opaque_key(key) if found is None or key in self._opaque else found
 
-    def _places(self, key: bytes, expected: int) -> Iterable[Key]:
+    def _places(self, key: bytes, expected: int, found: Key | None) -> Iterable[Key]:
         """Names where the log must have the key at `expected`; what does not exist is nowhere: meanwhile
         another process may have put it under the name that this one does not look at.
         """
-        found = object_key(key)
-        return (self._place(key),) if expected or found is None else (found, opaque_key(key))
+        return (self._place(key, found),) if expected or found is None else (found, opaque_key(key))
 
-    def _changes(self, write: Write, expected: int) -> Sequence[Change]:
-        place, now = self._place(write.key), self._clock.now()
+    def _changes(self, write: Write, expected: int, found: Key | None) -> Sequence[Change]:
+        place, now = self._place(write.key, found), self._clock.now()
         if write.value is None:
             return [Change(Verb.DELETE, place, "", _NOTHING, expected, self._author, now)]
-        found = object_key(write.key)
         uid = None if found is None else object_uid(write.value)
         if found is None or uid is None:
             target, uid, value = opaque_key(write.key), "", write.value

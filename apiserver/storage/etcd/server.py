@@ -263,16 +263,21 @@ class EtcdServer:
             self._busy[key] = done
 
     async def _commit(self, evaluate: Callable[[Evaluation], Result], revokes: int) -> bytes:
+        synced = False  # since the call was made; then an evaluation that writes nothing is good
         while True:
             evaluation, result = await self._evaluated(lambda state: (state, evaluate(state)))
             transaction = evaluation.transaction(revokes)
+            revision = self.keyspace.revision
             try:
                 if transaction.writes or revokes:
                     revision = await self.backing.append(transaction)
-                elif (revision := self.keyspace.revision) != await self.backing.sync():
-                    continue
+                elif not synced:
+                    synced = True
+                    if revision != await self.backing.sync():
+                        continue
             except ConflictError:
                 await self.backing.sync()
+                synced = True
                 continue
             evaluation.committed(revision)
             return self.headers.header(revision) + result.body()
