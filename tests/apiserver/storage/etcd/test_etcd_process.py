@@ -84,16 +84,29 @@ async def history_with_a_kill(seed: int, processes: Sequence[EtcdProcess]) -> Hi
     return history
 
 
+async def histories(directory: Path, processes: int, seeds: range) -> None:
+    """One after the other on one log, which becomes longer and longer."""
+    storage = f"sqlite+aiosqlite:///{directory / 'events.db'}"
+    async with running_etcd("--storage", storage) as first, running_etcd("--storage", storage) as second:
+        for seed in seeds:
+            try:
+                await history_with_a_kill(seed, (first, second)[:processes])
+            except AssertionError as error:
+                raise AssertionError(f"history {seed}: {error}") from error
+
+
 @pytest.mark.random
-@pytest.mark.parametrize("count", [1, pytest.param(2, id="2-of-one-log")])
-async def test_a_kill_loses_nothing(tmp_path: Path, count: int):
+@pytest.mark.parametrize("processes", [1, 2])
+async def test_a_kill_loses_nothing(tmp_path: Path, processes: int):
     """Of calls under way at a kill each was done or not, at one time; what was answered stays; and watches go
     on without gap or repetition, whichever process they ask.
     """
-    storage = f"sqlite+aiosqlite:///{tmp_path / 'events.db'}"
-    async with running_etcd("--storage", storage) as first, running_etcd("--storage", storage) as second:
-        for seed in range(SEED, SEED + examples(2)):
-            try:
-                await history_with_a_kill(seed, (first, second)[:count])
-            except AssertionError as error:
-                raise AssertionError(f"history {seed}: {error}") from error
+    await histories(tmp_path, processes, range(SEED, SEED + examples(2)))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("processes", [1, 2])
+async def test_forty_kills_lose_nothing(tmp_path: Path, processes: int):
+    """The same, more often."""
+    await histories(tmp_path, processes, range(100, 140))
