@@ -338,7 +338,7 @@ class SQLLog:
             head = self._head
             decided = await self._database.write(lambda session: commit(session, changes, head))
             events = [event for event, _ in decided.events]
-            head.siblings |= any(isinstance(change, Transaction) for change in changes)
+            head.siblings |= any(event.sub for event in events)
             if events:
                 self._database.note(events[-1].revision)
         except StorageError as error:

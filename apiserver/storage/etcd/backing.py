@@ -72,6 +72,9 @@ class LeaseRecord(NamedTuple):
     ttl: int
 
 
+Leap = Callable[[int, Sequence[Record]], None]  # to a revision, with all that exists then
+
+
 class ConflictError(Exception):
     """Something that the transaction rests on has changed. Nothing was written."""
 
@@ -92,11 +95,12 @@ class Backing(Protocol):
         """The oldest revision that can be read; 0 before the first compaction."""
         ...
 
-    def subscribe(self, listener: Callable[[Sequence[Commit]], None]) -> None:
+    def subscribe(self, listener: Callable[[Sequence[Commit]], None], leap: Leap) -> None:
         """Calls `listener` with all that anyone commits from now on, in order, without gaps.
 
         There is one listener; it runs on the event loop and must neither block nor raise. It has been given a
-        transaction before `append` returns, and `revision` is moved before it is called.
+        transaction before `append` returns, and `revision` is moved before it is called. Where another
+        process has compacted what comes next, `leap` is called instead: the listener goes on from there.
 
         """
         ...

@@ -31,6 +31,12 @@ class Leases:
         self._expiries: list[tuple[float, int]] = []  # a heap; entries of older expiries are skipped
         for record in granted:
             self.add(record)
+        self.attach_all(states)
+
+    def attach_all(self, states: Iterable[State]) -> None:
+        """Leases have the keys of these states, and no others."""
+        for lease in self.by_id.values():
+            lease.keys.clear()
         for state in states:
             self._attach(state)
 

@@ -17,6 +17,7 @@ from kubeskew.apiserver.storage.etcd.backing import (
     ALL_KEYS,
     Commit,
     ConflictError,
+    Leap,
     LeaseRecord,
     Record,
     Transaction,
@@ -69,6 +70,7 @@ class LogBacking:
         self._opaque: set[bytes] = set()  # keys where an object could be, and is none
         self._opened: tuple[int, Sequence[Entry]] | None = None  # the first state that is read
         self._listener: Callable[[Sequence[Commit]], None] | None = None
+        self._leap: Leap | None = None
         self._catching_up = asyncio.Lock()
         self._tail: asyncio.Task[None] | None = None
 
@@ -82,19 +84,26 @@ class LogBacking:
         backing = cls(log, clock, author, intercept)
         log.subscribe(backing._committed)
         await backing._load()
+        await backing._follow_compaction()
         if log.shared:
             backing._tail = asyncio.create_task(backing._follow(), name="log tail of etcd's API")
         return backing
 
     async def _load(self) -> None:
-        self.revision, entries = self._opened = await self._log.entries()
-        await self._follow_compaction()
-        for entry in entries:
-            if entry.key.resource == OPAQUE and is_at_object(entry.key):
-                self._opaque.add(bytes_of(entry.key))
+        revision, entries = await self._log.entries()
+        if revision <= self.revision:
+            return  # this process has committed meanwhile
+        self.revision, self._opened = revision, (revision, entries)
+        self._opaque = {
+            bytes_of(entry.key)
+            for entry in entries
+            if entry.key.resource == OPAQUE and is_at_object(entry.key)
+        }
+        if self._leap is not None:
+            self._leap(revision, [_record(entry) for entry in entries])
 
-    def subscribe(self, listener: Callable[[Sequence[Commit]], None]) -> None:
-        self._listener = listener
+    def subscribe(self, listener: Callable[[Sequence[Commit]], None], leap: Leap) -> None:
+        self._listener, self._leap = listener, leap
 
     # What was committed
 
@@ -120,10 +129,15 @@ class LogBacking:
             self._listener(commits)
 
     async def _catch_up(self, target: int) -> None:
-        """Raises CompactedError if this process slept through a compaction."""
+        """A process that slept through a compaction goes on from what exists then."""
         async with self._catching_up:
             while self.revision < target:
-                events = await self._log.after(self.revision, _CATCH_UP_EVENTS)
+                try:
+                    events = await self._log.after(self.revision, _CATCH_UP_EVENTS)
+                except CompactedError:
+                    await self._load()
+                    await self._follow_compaction()
+                    continue
                 if not events and self.revision < target:
                     raise StorageError(f"the log ends before revision {target}")
                 self._apply(events)
@@ -149,7 +163,7 @@ class LogBacking:
                 if self._clock.monotonic() - looked >= _COMPACTION_SECONDS:
                     looked = self._clock.monotonic()
                     await self._follow_compaction()
-            except (StorageError, CompactedError) as error:
+            except StorageError as error:
                 logger.warning("cannot follow the log: %s", error)
             except Exception:
                 logger.exception("cannot follow the log")
@@ -158,11 +172,19 @@ class LogBacking:
 
     async def append(self, transaction: Transaction) -> int:
         expected = dict(transaction.expected)
+        objects = {key: object_key(key) for key in expected}
         changes = [
-            change for write in transaction.writes for change in self._changes(write, expected[write.key])
+            change
+            for write in transaction.writes
+            for change in self._changes(write, expected[write.key], objects[write.key])
         ]
-        written = {write.key for write in transaction.writes}
-        others = [(self._place(key), revision) for key, revision in expected.items() if key not in written]
+        changed = {change.key for change in changes}
+        others = [
+            (place, revision)
+            for key, revision in expected.items()
+            for place in self._places(key, revision, objects[key])
+            if place not in changed
+        ]
         wanted = LogTransaction(changes, others, transaction.since, transaction.revokes)
 
         async def write() -> int:
@@ -178,16 +200,20 @@ class LogBacking:
             await self._catch_up(revision)
         return revision
 
-    def _place(self, key: bytes) -> Key:
-        """Names the key as the log has it at present, or would have it."""
-        found = object_key(key)
+    def _place(self, key: bytes, found: Key | None) -> Key:
+        """Names the key as the log has it at present, or would have it; `found` is its object."""
         return opaque_key(key) if found is None or key in self._opaque else found
 
-    def _changes(self, write: Write, expected: int) -> Sequence[Change]:
-        place, now = self._place(write.key), self._clock.now()
+    def _places(self, key: bytes, expected: int, found: Key | None) -> Iterable[Key]:
+        """Names where the log must have the key at `expected`; what does not exist is nowhere: meanwhile
+        another process may have put it under the name that this one does not look at.
+        """
+        return (self._place(key, found),) if expected or found is None else (found, opaque_key(key))
+
+    def _changes(self, write: Write, expected: int, found: Key | None) -> Sequence[Change]:
+        place, now = self._place(write.key, found), self._clock.now()
         if write.value is None:
             return [Change(Verb.DELETE, place, "", _NOTHING, expected, self._author, now)]
-        found = object_key(write.key)
         uid = None if found is None else object_uid(write.value)
         if found is None or uid is None:
             target, uid, value = opaque_key(write.key), "", write.value
@@ -225,6 +251,7 @@ class LogBacking:
         return [*await self._log.at(revision, resource), *await self._log.at(revision, OPAQUE)]
 
     async def history(self, after: int, limit: int) -> Sequence[Commit]:
+        await self._follow_compaction()
         if after < self.compacted - 1:
             raise CompactedError(after, self.compacted)
         after = max(after, await self._log.compacted())

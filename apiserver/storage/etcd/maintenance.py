@@ -24,7 +24,8 @@ from kubeskew.apiserver.storage.etcd.messages.rpc_pb2 import (
     SnapshotResponse,
     StatusResponse,
 )
-from kubeskew.apiserver.storage.etcd.server import MEMBER_ID, EtcdServer, parsed
+from kubeskew.apiserver.storage.etcd.request_checks import parsed
+from kubeskew.apiserver.storage.etcd.server import MEMBER_ID, EtcdServer
 from kubeskew.apiserver.storage.etcd.wire import State
 from kubeskew.apiserver.storage.interfaces import CompactedError, FutureRevisionError
 

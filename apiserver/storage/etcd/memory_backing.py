@@ -7,6 +7,7 @@ from kubeskew.apiserver.storage.etcd.backing import (
     ALL_KEYS,
     Commit,
     ConflictError,
+    Leap,
     LeaseRecord,
     Record,
     Transaction,
@@ -38,7 +39,7 @@ class MemoryBacking:
         self._size = 0
         self._listener: Callable[[Sequence[Commit]], None] | None = None
 
-    def subscribe(self, listener: Callable[[Sequence[Commit]], None]) -> None:
+    def subscribe(self, listener: Callable[[Sequence[Commit]], None], leap: Leap) -> None:
         self._listener = listener
 
     async def sync(self) -> int:

@@ -1,6 +1,10 @@
-"""The checks of requests that need no state (server/etcdserver/api/v3rpc/key.go, 3.6)."""
+"""Requests as they come, and the checks that need no state (server/etcdserver/api/v3rpc/key.go, 3.6)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.unknown_fields import UnknownFieldSet
 
 from kubeskew.apiserver.storage.etcd import errors
 from kubeskew.apiserver.storage.etcd.backing import ALL_KEYS
@@ -13,11 +17,46 @@ from kubeskew.apiserver.storage.etcd.messages.rpc_pb2 import (
     TxnRequest,
 )
 
+MAX_REQUEST_BYTES = 3 << 19  # 1.5 MiB
+MAX_MESSAGE_BYTES = MAX_REQUEST_BYTES + (512 << 10)  # grpc's limit in etcd
 MAX_TXN_OPERATIONS = 128
 _SORT_ORDERS = range(3)
 _SORT_TARGETS = range(5)
 
 Interval = tuple[bytes, bytes]  # a range as in requests
+Request = TypeVar("Request", bound=Message)
+
+
+def parsed(kind: type[Request], data: bytes) -> Request:
+    """Refuses what cannot be parsed as gRPC's server in Go does."""
+    if len(data) > MAX_MESSAGE_BYTES:
+        raise EtcdError(errors.too_large_message(len(data), MAX_MESSAGE_BYTES))
+    try:
+        request = kind.FromString(data)
+    except DecodeError as error:
+        raise EtcdError(errors.MALFORMED) from error
+    request.DiscardUnknownFields()
+    if request.ByteSize() != len(data) and any(map(_has_misfits, _messages(kind.FromString(data)))):
+        raise EtcdError(errors.MALFORMED)
+    return request
+
+
+def _messages(message: Message) -> Iterator[Message]:
+    """Yields the message and all those in it."""
+    yield message
+    for field, value in message.ListFields():
+        if field.message_type is not None:
+            for inner in (value,) if isinstance(value, Message) else value:
+                yield from _messages(inner)
+
+
+def _has_misfits(message: Message) -> bool:
+    """True if a field has not the type on the wire that it should have: for the library, such a field is one
+    that it does not know.
+    """
+    known = message.DESCRIPTOR.fields_by_number
+    fields = UnknownFieldSet(message)
+    return any(fields[place].field_number in known for place in range(len(fields)))
 
 
 def check_range(request: RangeRequest) -> None:

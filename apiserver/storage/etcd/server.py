@@ -6,11 +6,11 @@ from collections.abc import AsyncGenerator, AsyncIterable, Callable, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import Message
 
 from kubeskew.apimachinery.clock import Clock, Entropy
 from kubeskew.apiserver.storage.etcd import errors
-from kubeskew.apiserver.storage.etcd.backing import Backing, Commit, ConflictError, LeaseRecord
+from kubeskew.apiserver.storage.etcd.backing import Backing, Commit, ConflictError, LeaseRecord, Record
 from kubeskew.apiserver.storage.etcd.errors import EtcdError
 from kubeskew.apiserver.storage.etcd.evaluation import Evaluation, Past, PastNeededError, Result
 from kubeskew.apiserver.storage.etcd.keyspace import Keyspace, state_of
@@ -22,6 +22,7 @@ from kubeskew.apiserver.storage.etcd.messages.rpc_pb2 import (
     LeaseGrantResponse,
     LeaseKeepAliveRequest,
     LeaseKeepAliveResponse,
+    LeaseLeasesRequest,
     LeaseLeasesResponse,
     LeaseRevokeRequest,
     LeaseRevokeResponse,
@@ -35,10 +36,12 @@ from kubeskew.apiserver.storage.etcd.messages.rpc_pb2 import (
     TxnRequest,
 )
 from kubeskew.apiserver.storage.etcd.request_checks import (
+    MAX_REQUEST_BYTES,
     check_delete,
     check_put,
     check_range,
     check_txn,
+    parsed,
 )
 from kubeskew.apiserver.storage.etcd.watch_streams import Watches
 from kubeskew.apiserver.storage.etcd.wire import Headers, State
@@ -46,14 +49,11 @@ from kubeskew.apiserver.storage.interfaces import CompactedError, FutureRevision
 
 CLUSTER_ID = 0x6B756265736B6577
 MEMBER_ID = 0x1
-MAX_REQUEST_BYTES = 3 << 19  # 1.5 MiB
-MAX_MESSAGE_BYTES = MAX_REQUEST_BYTES + (512 << 10)  # grpc's limit in etcd
 _RAFT_BYTES = 18  # about what etcd puts around a request before it compares its size
 _WINDOW = 10_000  # commits that are read into memory at the start
 _PIECE = 1000  # of them at once
 _EXPIRY_SECONDS = 0.5  # between looks for leases whose time is over
 
-Request = TypeVar("Request", bound=Message)
 Outcome = TypeVar("Outcome")
 
 log = logging.getLogger(__name__)
@@ -88,21 +88,42 @@ class EtcdServer:
         cls, backing: Backing, clock: Clock, entropy: Entropy, *, progress_seconds: float = 600.0
     ) -> "EtcdServer":
         """Reads what exists and the newest history; from then on the backing reports what is committed."""
-        waiting: list[Commit] = []
-        backing.subscribe(waiting.extend)
-        revision = await backing.sync()
-        floor = max(backing.compacted, revision - _WINDOW, 1)
-        keyspace = Keyspace(floor, backing.compacted, map(state_of, await backing.at(floor)))
-        while keyspace.revision < revision:
-            for commit in await backing.history(keyspace.revision, _PIECE):
-                if commit.revision > keyspace.revision:
-                    keyspace.apply(commit)
-        leases = Leases(clock, await backing.leases(), keyspace.live.values())
+        leases, keyspace = await cls._loaded(backing, clock)
         server = cls(backing, keyspace, leases, clock, entropy, progress_seconds)
-        backing.subscribe(server._committed)
-        server._committed(waiting)
+        backing.subscribe(server._committed, server._leapt)
         server._expiring = asyncio.create_task(server._expire())
         return server
+
+    @staticmethod
+    async def _loaded(backing: Backing, clock: Clock) -> tuple[Leases, Keyspace]:
+        """Everything that has been committed, up to the call's return."""
+        leaps = 0
+
+        def leap(*_: object) -> None:
+            nonlocal leaps
+            leaps += 1
+
+        while True:
+            waiting: list[Commit] = []
+            leaps = 0
+            backing.subscribe(waiting.extend, leap)
+            revision = await backing.sync()
+            floor = max(backing.compacted, revision - _WINDOW, 1)
+            try:
+                keyspace = Keyspace(floor, backing.compacted, map(state_of, await backing.at(floor)))
+                while keyspace.revision < revision:
+                    for commit in await backing.history(keyspace.revision, _PIECE):
+                        if commit.revision > keyspace.revision:
+                            keyspace.apply(commit)
+            except CompactedError:
+                continue  # another process compacts meanwhile
+            leases = Leases(clock, await backing.leases(), keyspace.live.values())
+            if leaps:
+                continue
+            for commit in waiting:
+                if commit.revision > keyspace.revision:
+                    leases.apply(keyspace.apply(commit))
+            return leases, keyspace
 
     async def close(self) -> None:
         if self._expiring is not None:
@@ -117,6 +138,13 @@ class EtcdServer:
                 changes = self.keyspace.apply(commit)
                 self.leases.apply(changes)
                 self.watches.notify(commit.revision, changes)
+
+    def _leapt(self, revision: int, records: Sequence[Record]) -> None:
+        """The watches find out by themselves whether what they have not seen is still in the history."""
+        following = self.keyspace.revision + 1
+        self.keyspace = Keyspace(revision, self.backing.compacted, map(state_of, records))
+        self.leases.attach_all(self.keyspace.live.values())
+        self.watches.fall_behind(following, revision)
 
     def header(self, revision: int = 0) -> ResponseHeader:
         return ResponseHeader(
@@ -235,16 +263,21 @@ class EtcdServer:
             self._busy[key] = done
 
     async def _commit(self, evaluate: Callable[[Evaluation], Result], revokes: int) -> bytes:
+        synced = False  # since the call was made; then an evaluation that writes nothing is good
         while True:
             evaluation, result = await self._evaluated(lambda state: (state, evaluate(state)))
             transaction = evaluation.transaction(revokes)
+            revision = self.keyspace.revision
             try:
                 if transaction.writes or revokes:
                     revision = await self.backing.append(transaction)
-                elif (revision := self.keyspace.revision) != await self.backing.sync():
-                    continue
+                elif not synced:
+                    synced = True
+                    if revision != await self.backing.sync():
+                        continue
             except ConflictError:
                 await self.backing.sync()
+                synced = True
                 continue
             evaluation.committed(revision)
             return self.headers.header(revision) + result.body()
@@ -320,6 +353,7 @@ class EtcdServer:
         return _answer(answer)
 
     async def lease_leases(self, data: bytes) -> bytes:
+        parsed(LeaseLeasesRequest, data)
         leases = [LeaseStatus(ID=lease.id) for lease in self.leases.by_expiry()]
         return _answer(LeaseLeasesResponse(header=self.header(), leases=leases))
 
@@ -338,16 +372,6 @@ class EtcdServer:
                 except StorageError as error:
                     log.warning("cannot revoke lease %x: %s", lease.id, error)
                     self.leases.retry(lease)
-
-
-def parsed(kind: type[Request], data: bytes) -> Request:
-    """Refuses what cannot be parsed as gRPC's server in Go does."""
-    if len(data) > MAX_MESSAGE_BYTES:
-        raise EtcdError(errors.too_large_message(len(data), MAX_MESSAGE_BYTES))
-    try:
-        return kind.FromString(data)
-    except DecodeError as error:
-        raise EtcdError(errors.MALFORMED) from error
 
 
 def _check_size(data: bytes) -> None:

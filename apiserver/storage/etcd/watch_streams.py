@@ -8,14 +8,11 @@ So no stream keeps more than a bound, and there is never a gap.
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Sequence
 
-from google.protobuf.message import DecodeError
-
 from kubeskew.apimachinery.clock import Clock, Entropy
-from kubeskew.apiserver.storage.etcd import errors
 from kubeskew.apiserver.storage.etcd.backing import ALL_KEYS, Backing, Record
-from kubeskew.apiserver.storage.etcd.errors import EtcdError
 from kubeskew.apiserver.storage.etcd.keyspace import Keyspace, state_of
 from kubeskew.apiserver.storage.etcd.messages.rpc_pb2 import WatchCreateRequest, WatchRequest
+from kubeskew.apiserver.storage.etcd.request_checks import parsed
 from kubeskew.apiserver.storage.etcd.watches import Watcher, WatchIndex
 from kubeskew.apiserver.storage.etcd.wire import Change, Headers, State, field, message
 from kubeskew.apiserver.storage.interfaces import CompactedError
@@ -23,6 +20,7 @@ from kubeskew.apiserver.storage.interfaces import CompactedError
 QUEUE_BYTES = 4 << 20  # of events that a stream keeps for a reader who is slow
 FRAGMENT_BYTES = 2 << 20  # of one answer, where the client wants it in pieces
 _BATCH = 1000  # commits that are read at once for a watch that is behind
+_PAST_BATCH = 100  # of them that the backing has to read
 _ANY = -1  # the watch id in answers that are for all watches of a stream, or for none
 
 _COMPACTED = "etcdserver: mvcc: required revision has been compacted"
@@ -57,6 +55,12 @@ class Watches:
             for watcher in list(self.index.of(change.state.key)):
                 if watcher.next <= revision and watcher.wants(change):
                     watcher.stream.push(watcher, revision, change)
+
+    def fall_behind(self, following: int, newest: int) -> None:
+        """Commits from `following` to `newest` have not been given to anyone."""
+        for watcher in list(self.index.all()):
+            if watcher.next <= newest:
+                watcher.stream.fall_behind(watcher, max(watcher.next, following))
 
     def stream(self) -> "WatchStream":
         return WatchStream(self)
@@ -117,10 +121,7 @@ class WatchStream:
 
     async def _read(self, requests: AsyncIterable[bytes]) -> None:
         async for data in requests:
-            try:
-                request = WatchRequest.FromString(data)
-            except DecodeError as error:
-                raise EtcdError(errors.MALFORMED) from error
+            request = parsed(WatchRequest, data)
             kind = request.WhichOneof("request_union")
             if kind == "create_request":
                 await self._watches.backing.sync()
@@ -220,14 +221,22 @@ class WatchStream:
         self._wake.set()
 
     def push(self, watcher: Watcher, revision: int, change: Change) -> None:
-        """Gives a watch that is in step an event, unless too much waits already."""
-        if self._queued > QUEUE_BYTES:
-            self._watches.index.remove(watcher)
-            watcher.in_step = False
-            watcher.next = revision
-            self._behind[watcher] = None
+        """Gives a watch that is in step an event, unless too much waits already. Events of one revision are
+        not parted: a watch that is behind goes on with a whole one.
+        """
+        waiting = self._open.get(watcher.id)
+        if self._queued > QUEUE_BYTES and (waiting is None or waiting.revision != revision):
+            self.fall_behind(watcher, revision)
         else:
             self._add(watcher, revision, change.event_with_previous if watcher.previous else change.event)
+
+    def fall_behind(self, watcher: Watcher, revision: int) -> None:
+        """Has a watch that is in step read history from the revision on."""
+        self._watches.index.remove(watcher)
+        watcher.in_step = False
+        watcher.next = revision
+        self._behind[watcher] = None
+        self._wake.set()
 
     def _add(self, watcher: Watcher, revision: int, event: bytes) -> None:
         waiting = self._open.get(watcher.id)
@@ -306,16 +315,22 @@ class WatchStream:
         """The backing has what is not in memory any more."""
         stop = keyspace.floor + 1
         try:
-            commits = await self._watches.backing.history(watcher.next - 1, _BATCH)
+            commits = await self._watches.backing.history(watcher.next - 1, _PAST_BATCH)
             for commit in commits:
-                if commit.revision < stop and watcher in self._behind:
-                    for record in commit.records:
-                        if watcher.covers(record.key):
-                            await self._add_past(watcher, record, keyspace.revision)
+                if self._queued > QUEUE_BYTES:
+                    break
+                if commit.revision >= stop:
+                    watcher.next = max(watcher.next, stop)
+                    break
+                for record in commit.records:
+                    if watcher.covers(record.key):
+                        await self._add_past(watcher, record, keyspace.revision)
+                watcher.next = commit.revision + 1
+            else:
+                if len(commits) < _PAST_BATCH:
+                    watcher.next = max(watcher.next, stop)
         except CompactedError:
             return  # the next attempt ends the watch
-        last = commits[-1].revision + 1 if len(commits) == _BATCH else stop
-        watcher.next = max(watcher.next, min(last, stop))
 
     async def _add_past(self, watcher: Watcher, record: Record, shown: int) -> None:
         previous = await self._before(record) if watcher.previous else None

@@ -16,6 +16,8 @@ class Receiver(Protocol):
 
     def push(self, watcher: "Watcher", revision: int, change: Change) -> None: ...
 
+    def fall_behind(self, watcher: "Watcher", revision: int) -> None: ...
+
 
 class Watcher:
     """One watch. `next` is the oldest revision that it has not been given."""
@@ -90,6 +92,10 @@ class WatchIndex:
         for (first, end), watchers in self._ranges.items():
             if first <= key and (end == ALL_KEYS or key < end):
                 yield from watchers
+
+    def all(self) -> Iterator[Watcher]:
+        for watchers in (*self._keys.values(), *self._prefixes.values(), *self._ranges.values()):
+            yield from watchers
 
 
 Place = TypeVar("Place")

@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from damages import opened, sql, value
@@ -29,6 +30,7 @@ from kubeskew.apiserver.storage.records import (
     Verb,
 )
 from kubeskew.apiserver.storage.sql_log import LogReader, SQLLog
+from kubeskew.apiserver.storage.sqlite.database import SQLiteSession
 from kubeskew.apiserver.storage.sqlite.maintenance import branch, repair
 from kubeskew.apiserver.storage.store import CachedStore
 from kubeskew.apiserver.storage.watches import Window
@@ -185,6 +187,27 @@ class TestTransact:
         await log.transact(Transaction([delete(event) for event in again]))
         await log.transact(Transaction([create(event.key) for event in made]))
         assert (await log.at(8, "pods"))[0].created == 8
+
+    async def test_further_events_cost_nothing_where_there_are_none(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ):
+        """Transactions with one change each are as cheap as single writes: their table is never asked."""
+        asked: list[str] = []
+        all_of = SQLiteSession.all
+
+        def recorded(self: SQLiteSession, name: str, /, **values: object) -> list[Any]:
+            asked.append(name)
+            return all_of(self, name, **values)
+
+        monkeypatch.setattr(SQLiteSession, "all", recorded)
+        log = await SQLLog.open(url_in(tmp_path), CLOCK)
+        for name in ("a", "b", "c"):
+            await log.transact(Transaction([create(pod(name))]))
+        assert "sibling_states" not in asked
+        _, (_, second) = await log.transact(Transaction([create(pod("d")), create(pod("e"))]))
+        await log.transact(Transaction([delete(second)]))
+        assert asked.count("sibling_states") == 1
+        await log.close()
 
 
 class TestLeases:

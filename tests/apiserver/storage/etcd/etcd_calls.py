@@ -41,24 +41,27 @@ class Client(Protocol):
 
 
 class Stream:
-    """A stream in both directions. `close` ends it."""
+    """A stream in both directions. `close` ends it; after the last answer comes None."""
 
     def __init__(
         self, open_stream: Callable[[AsyncIterator[bytes]], AsyncIterator[bytes]], answer: type[Any]
     ) -> None:
-        self._requests: asyncio.Queue[bytes] = asyncio.Queue()
+        self._requests: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._answers = open_stream(self._sent())
         self._answer = answer
         self.received: asyncio.Queue[Any] = asyncio.Queue()
         self._reading = asyncio.ensure_future(self._read())
 
     async def _sent(self) -> AsyncIterator[bytes]:
-        while True:
-            yield await self._requests.get()
+        while (request := await self._requests.get()) is not None:
+            yield request
 
     async def _read(self) -> None:
-        async for data in self._answers:
-            self.received.put_nowait(self._answer.FromString(data))
+        try:
+            async for data in self._answers:
+                self.received.put_nowait(self._answer.FromString(data))
+        finally:
+            self.received.put_nowait(None)
 
     def send(self, request: Any) -> None:
         self._requests.put_nowait(request.SerializeToString())
@@ -74,6 +77,8 @@ class Stream:
             await self._answers.aclose()
         elif isinstance(self._answers, aio.Call):
             self._answers.cancel()
+        self._requests.put_nowait(None)
+        await asyncio.sleep(0)
 
 
 class LocalClient:

@@ -30,6 +30,10 @@ def delete(key: bytes, at: int) -> Transaction:
     return Transaction([Write(key, None)], [(key, at)])
 
 
+def no_leap(revision: int, records: Sequence[Record]) -> None:
+    raise AssertionError(f"nobody has compacted, but there is a leap to {revision}")
+
+
 async def keys_at(
     backing: Backing, revision: int, key: bytes = ALL_KEYS, end: bytes = ALL_KEYS
 ) -> list[bytes]:
@@ -158,7 +162,7 @@ class TestReading:
             assert backing.revision >= commits[-1].revision
             seen.extend(commits)
 
-        backing.subscribe(listener)
+        backing.subscribe(listener, no_leap)
         await asyncio.gather(
             *(backing.append(put(b"/registry/configmaps/default/%d" % n)) for n in range(30))
         )

@@ -18,10 +18,13 @@ from etcd_calls import Client, GRPCClient, Stream
 from etcd_histories import History, outcome
 
 from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
+from kubeskew.apiserver.storage.etcd.backing import Backing
 from kubeskew.apiserver.storage.etcd.grpc_server import GRPCServer
+from kubeskew.apiserver.storage.etcd.log_backing import LogBacking
 from kubeskew.apiserver.storage.etcd.memory_backing import MemoryBacking
 from kubeskew.apiserver.storage.etcd.messages import rpc_pb2 as pb
 from kubeskew.apiserver.storage.etcd.server import EtcdServer
+from kubeskew.apiserver.storage.memory_log import MemoryLog
 
 ETCD = os.environ.get("ETCD") or shutil.which("etcd")
 HISTORIES = int(os.environ.get("ETCD_HISTORIES", "60"))
@@ -64,8 +67,8 @@ async def real_etcd() -> AsyncIterator[GRPCClient]:
 
 
 @asynccontextmanager
-async def ours() -> AsyncIterator[GRPCClient]:
-    server = await EtcdServer.open(MemoryBacking(), SystemClock(), SeededEntropy(1))
+async def ours(backing: Backing) -> AsyncIterator[GRPCClient]:
+    server = await EtcdServer.open(backing, SystemClock(), SeededEntropy(1))
     serving = GRPCServer(server, [])
     client = GRPCClient(f"127.0.0.1:{await serving.listen('127.0.0.1', 0, None)}")
     yield client
@@ -178,8 +181,12 @@ class Comparison:
         return observers
 
 
-async def run(first: int, count: int) -> Comparison:
-    async with real_etcd() as real, ours() as own:
+async def log_in_memory() -> Backing:
+    return await LogBacking.open(MemoryLog(), SystemClock())
+
+
+async def run(first: int, count: int, backing: Backing) -> Comparison:
+    async with real_etcd() as real, ours(backing) as own:
         comparison = Comparison(real, own)
         for seed in range(first, first + count):
             try:
@@ -190,14 +197,15 @@ async def run(first: int, count: int) -> Comparison:
 
 
 @pytest.mark.skipif(ETCD is None, reason="needs etcd: on PATH, or its path in the environment as ETCD")
-async def test_histories_are_answered_as_by_etcd():
+@pytest.mark.parametrize("in_log", [False, True], ids=["memory", "log"])
+async def test_histories_are_answered_as_by_etcd(in_log: bool):
     """Random reads, writes, transactions, compactions, leases and watches have a real etcd's answers."""
-    comparison = await run(1, HISTORIES)
+    comparison = await run(1, HISTORIES, await log_in_memory() if in_log else MemoryBacking())
     assert comparison.requests > HISTORIES * LENGTH
     assert comparison.events > 0
 
 
 if __name__ == "__main__":
-    done = asyncio.run(run(int(sys.argv[1]), int(sys.argv[2])))
+    done = asyncio.run(run(int(sys.argv[1]), int(sys.argv[2]), MemoryBacking()))
     counts = f"{done.requests} requests, {done.events} answers of watches"
     print(f"{sys.argv[2]} histories, {counts}: equal")  # noqa: T201

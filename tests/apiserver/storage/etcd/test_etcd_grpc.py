@@ -20,7 +20,8 @@ from kubeskew.apiserver.storage.etcd.http_server import served
 from kubeskew.apiserver.storage.etcd.maintenance import SNAPSHOT_MAGIC
 from kubeskew.apiserver.storage.etcd.memory_backing import MemoryBacking
 from kubeskew.apiserver.storage.etcd.messages import rpc_pb2 as pb
-from kubeskew.apiserver.storage.etcd.server import MAX_REQUEST_BYTES, EtcdServer
+from kubeskew.apiserver.storage.etcd.request_checks import MAX_REQUEST_BYTES
+from kubeskew.apiserver.storage.etcd.server import EtcdServer
 from kubeskew.cluster.pki import Authority, KeyPair
 
 URL = "http://127.0.0.1:2379"

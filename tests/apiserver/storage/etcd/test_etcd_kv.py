@@ -8,7 +8,8 @@ from etcd_calls import LocalClient, RefusedError
 from kubeskew.apiserver.storage.etcd import errors
 from kubeskew.apiserver.storage.etcd.errors import EtcdError
 from kubeskew.apiserver.storage.etcd.messages import rpc_pb2 as pb
-from kubeskew.apiserver.storage.etcd.server import MAX_MESSAGE_BYTES, MAX_REQUEST_BYTES, EtcdServer
+from kubeskew.apiserver.storage.etcd.request_checks import MAX_MESSAGE_BYTES, MAX_REQUEST_BYTES
+from kubeskew.apiserver.storage.etcd.server import EtcdServer
 
 EMPTY = "INVALID_ARGUMENT: etcdserver: key is not provided"
 MISSING = "INVALID_ARGUMENT: etcdserver: key not found"

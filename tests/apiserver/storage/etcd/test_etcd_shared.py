@@ -22,12 +22,12 @@ class SharedBacking(MemoryBacking):
         self.unseen: list[Commit] = []
         self.interventions: Iterator[Transaction] = iter(())
 
-    def subscribe(self, listener) -> None:
+    def subscribe(self, listener, leap) -> None:
         def deliver(commits: Sequence[Commit]) -> None:
             self.unseen += commits
 
         self.listener = listener
-        super().subscribe(deliver)
+        super().subscribe(deliver, leap)
 
     def flush(self) -> None:
         unseen, self.unseen = self.unseen, []
@@ -80,6 +80,20 @@ async def test_a_failed_compare_is_not_stale(client: LocalClient, shared: Shared
     compare = pb.Compare(key=b"a", target=pb.Compare.MOD, mod_revision=2)
     answer = await client.call(pb.TxnRequest(compare=[compare]))
     assert answer.succeeded
+
+
+async def test_a_failed_compare_waits_for_nobody(client: LocalClient, shared: SharedBacking):
+    """A transaction that writes nothing is answered, also if others write all the time."""
+
+    async def busy_sync() -> int:
+        await shared.by_others(write(b"b", b"1", shared._newest(b"b")))
+        return await SharedBacking.sync(shared)
+
+    shared.sync = busy_sync
+    compare = pb.Compare(key=b"a", target=pb.Compare.MOD, mod_revision=9)
+    async with asyncio.timeout(5):
+        answer = await client.call(pb.TxnRequest(compare=[compare]))
+    assert (answer.succeeded, answer.header.revision) == (False, 2)
 
 
 async def test_writes_rest_on_the_newest_state(client: LocalClient, shared: SharedBacking):

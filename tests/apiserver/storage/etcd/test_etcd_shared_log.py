@@ -4,9 +4,10 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
+from etcd_calls import LocalClient, RefusedError
 from storage_cases import create, delete, pod, update, url_in
 
-from kubeskew.apimachinery.clock import SystemClock
+from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
 from kubeskew.apiserver.storage.etcd.backing import (
     Commit,
     ConflictError,
@@ -17,6 +18,8 @@ from kubeskew.apiserver.storage.etcd.backing import (
 )
 from kubeskew.apiserver.storage.etcd.keys import OPAQUE, refusal
 from kubeskew.apiserver.storage.etcd.log_backing import API_SERVER, LogBacking
+from kubeskew.apiserver.storage.etcd.messages import rpc_pb2 as pb
+from kubeskew.apiserver.storage.etcd.server import EtcdServer
 from kubeskew.apiserver.storage.interfaces import Log
 from kubeskew.apiserver.storage.memory_log import MemoryLog, MemoryRecords
 from kubeskew.apiserver.storage.records import Key, Verb
@@ -51,6 +54,10 @@ async def opened(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
     await store.close()
 
 
+def no_leap(revision: int, records: Sequence[Record]) -> None:
+    raise AssertionError(f"nobody has compacted, but there is a leap to {revision}")
+
+
 def put(key: bytes, value: bytes, at: int = 0, created: int = 0, version: int = 1) -> Transaction:
     return Transaction([Write(key, value, created, version)], [(key, at)])
 
@@ -76,7 +83,7 @@ async def test_etcds_api_has_what_an_api_server_wrote(opened: Opened):
     """Revisions, creation revisions and versions go on, whoever writes; deletions are seen."""
     backing, store, _ = opened
     seen: list[Commit] = []
-    backing.subscribe(seen.extend)
+    backing.subscribe(seen.extend, no_leap)
     event = await store.write(create(pod("a"), JSON[:-1]))
     event = await store.write(update(event, LATER[:-1]))
     assert await backing.sync() == 3
@@ -104,6 +111,20 @@ async def test_an_api_server_in_between_is_a_conflict(opened: Opened):
     assert await backing.append(put(POD, LATER, 2, 2, 2)) == 3
 
 
+@pytest.mark.parametrize(("value", "other"), [(JSON, PROTOBUF), (PROTOBUF, JSON)])
+async def test_a_create_under_the_other_name_is_a_conflict(opened: Opened, value: bytes, other: bytes):
+    """A key that does not exist for one process exists, whatever name another has given it in the log."""
+    backing, _, log = opened
+    second = await LogBacking.open(log, CLOCK)
+    await backing.append(put(POD, other))
+    with pytest.raises(ConflictError):
+        await second.append(put(POD, value))
+    with pytest.raises(ConflictError):
+        await second.append(Transaction([Write(LEASE, b"x", version=1)], [(LEASE, 0), (POD, 0)]))
+    assert await second.sync() == 2
+    assert await second.append(put(POD, value, 2, 2, 2)) == 3
+
+
 async def test_other_keys_take_part_in_the_sequence(opened: Opened):
     """They are no objects of any API resource, and their bytes stay."""
     backing, store, log = opened
@@ -122,7 +143,7 @@ async def test_a_key_goes_on_when_its_value_becomes_an_object(opened: Opened):
     """After a change of the media type one transaction moves it, and its creation and version stay."""
     backing, store, _ = opened
     seen: list[Commit] = []
-    backing.subscribe(seen.extend)
+    backing.subscribe(seen.extend, no_leap)
     await backing.append(put(POD, PROTOBUF))
     assert [entry.key.resource for entry in (await store._log.entries())[1]] == [OPAQUE]
     await backing.append(put(POD, JSON, 2, 2, 2))
@@ -185,3 +206,61 @@ async def test_a_restart_knows_versions_leases_and_compaction(tmp_path: Path):
     await backing.close()
     async with await LogReader.open(url) as reader:
         assert (await reader.replay()).differences == []
+
+
+class TestASleeper:
+    """Two processes serve etcd's API over one log; one of them does nothing while the other goes on."""
+
+    @pytest.fixture
+    async def servers(self, tmp_path: Path) -> AsyncIterator[tuple[LocalClient, LocalClient]]:
+        servers = []
+        for _ in range(2):
+            records = await SQLLog.open(url_in(tmp_path), CLOCK)
+            backing = await LogBacking.open(records, CLOCK)
+            servers.append(await EtcdServer.open(backing, CLOCK, SeededEntropy(1)))
+            assert backing._tail is not None
+            backing._tail.cancel()  # it sees others only when it has to
+        yield LocalClient(servers[0]), LocalClient(servers[1])
+        for server in servers:
+            await server.close()
+
+    async def test_it_goes_on_after_a_compaction(self, servers: tuple[LocalClient, LocalClient]):
+        """It has all that exists, and none of what was deleted; leases have the keys that are left."""
+        busy, sleeper = servers
+        lease = (await sleeper.call(pb.LeaseGrantRequest(TTL=600))).ID
+        for key in (b"a", b"b"):
+            await sleeper.call(pb.PutRequest(key=key, value=b"1", lease=lease))
+        await busy.call(pb.DeleteRangeRequest(key=b"a"))
+        for value in (b"2", b"3"):
+            await busy.call(pb.PutRequest(key=b"c", value=value))
+        await busy.call(pb.CompactionRequest(revision=6))
+        found = await sleeper.call(pb.RangeRequest(key=b"\0", range_end=b"\0"))
+        assert [(kv.key, kv.value, kv.mod_revision) for kv in found.kvs] == [(b"b", b"1", 3), (b"c", b"3", 6)]
+        lived = await sleeper.call(pb.LeaseTimeToLiveRequest(ID=lease, keys=True))
+        assert list(lived.keys) == [b"b"]
+        assert (await sleeper.call(pb.PutRequest(key=b"a"))).header.revision == 7
+        with pytest.raises(RefusedError, match="required revision has been compacted"):
+            await sleeper.call(pb.RangeRequest(key=b"c", revision=5))
+
+    async def test_its_watches_have_no_gap(self, servers: tuple[LocalClient, LocalClient]):
+        """A watch goes on if all that it has not seen is still there; else it ends as compacted."""
+        busy, sleeper = servers
+        stream = sleeper.watch()
+        for number, start in enumerate((0, 4, 5, 9)):
+            create = pb.WatchCreateRequest(key=b"a", start_revision=start)
+            stream.send(pb.WatchRequest(create_request=create))
+            assert (await stream.next()).watch_id == number
+        for _ in range(4):
+            await busy.call(pb.PutRequest(key=b"a"))
+        await busy.call(pb.CompactionRequest(revision=5))
+        await sleeper.call(pb.RangeRequest(key=b"a"))
+        answers = {answer.watch_id: answer for answer in [await stream.next() for _ in range(3)]}
+        assert {number: answer.compact_revision for number, answer in answers.items()} == {0: 5, 1: 5, 2: 0}
+        assert [event.kv.mod_revision for event in answers[2].events] == [5]
+        for _ in range(4):
+            await sleeper.call(pb.PutRequest(key=b"a"))
+        events: list[pb.Event] = []
+        while len(events) < 5:
+            events += (await stream.next()).events
+        assert sorted(event.kv.mod_revision for event in events) == [6, 7, 8, 9, 9]
+        await stream.close()

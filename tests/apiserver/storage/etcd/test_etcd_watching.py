@@ -236,6 +236,43 @@ async def test_a_reader_who_does_not_read(
     assert (server.watches.streams, server.watches.watchers) == (0, 0)
 
 
+async def test_history_comes_in_pieces(
+    client: LocalClient, server: EtcdServer, monkeypatch: pytest.MonkeyPatch
+):
+    """Of the past, too, a stream keeps no more than its bound, wherever it is read from."""
+    monkeypatch.setattr(watch_streams, "QUEUE_BYTES", 1000)
+    monkeypatch.setattr(watch_streams, "_PAST_BATCH", 30)
+    for _ in range(100):
+        await put(client, value=bytes(100))
+    for revision in range(2, 80):
+        server.keyspace._trim(revision)
+    stream = client.watch()
+    await created(stream, watch(start_revision=2))
+    found: list[int] = []
+    while len(found) < 100:
+        answer = await stream.next()
+        assert len(answer.events) <= 10
+        found += [event.kv.mod_revision for event in answer.events]
+    assert found == list(range(2, 102))
+    await stream.close()
+
+
+async def test_a_bound_within_a_transaction(
+    client: LocalClient, server: EtcdServer, monkeypatch: pytest.MonkeyPatch
+):
+    """A reader who is slow gets each event of a transaction once, also if its first ones fill the bound."""
+    monkeypatch.setattr(watch_streams, "QUEUE_BYTES", 1000)
+    stream = client.watch()
+    await created(stream, watch(b"a", b"c"))
+    puts = [pb.RequestOp(request_put=pb.PutRequest(key=key, value=bytes(2000))) for key in (b"a", b"b")]
+    for _ in range(3):
+        await client.call(pb.TxnRequest(success=puts))
+    assert short(await events(stream, 6)) == [
+        (key, revision, False) for revision in (2, 3, 4) for key in (b"a", b"b")
+    ]
+    await stream.close()
+
+
 async def test_prefixes_of_several_lengths(client: LocalClient, stream: Stream):
     """A watch of a prefix sees a key once, however long the prefixes of other watches are."""
     await created(stream, watch(b"a", b"b"))
