@@ -64,6 +64,7 @@ class ServerShim:
             )
         )
         self.port = port
+        self.services: dict[str, str] = {}
         self.stop = asyncio.Event()
         self.killed: list[str] = []
         self.task: asyncio.Task[None] | None = None
@@ -83,6 +84,9 @@ class ServerShim:
                 "storage": self.url,
                 "etcdSocket": str(self.runtime / "etcd"),
                 "timelineSocket": str(self.runtime / "timeline" / "apiserver"),
+                "egressSocket": str(self.runtime / "egress"),
+                "egressConfig": str(self.directory / "egress.json"),
+                "services": self.services,
                 "port": self.port,
                 "sharedPort": shared_port,
             },
