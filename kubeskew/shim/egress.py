@@ -61,9 +61,10 @@ class _Tunnel(Incoming):
             return
         self._head += data
         head, end, rest = self._head.partition(_HEAD_END)
-        if not end and len(head) <= _HEAD_MAX:
+        fits = len(head) <= _HEAD_MAX
+        if fits and not end:
             return
-        request = _REQUEST.fullmatch(head.partition(b"\r\n")[0]) if end else None
+        request = _REQUEST.fullmatch(head.partition(b"\r\n")[0]) if fits else None
         if request is None:
             self._refuse(400, "malformed HTTP request")
         elif request[1] != b"CONNECT":
