@@ -1,4 +1,4 @@
-"""Where the addresses of a cluster lead on this machine: the network of a real API server, which dials them.
+"""The network of a real API server: it leads the addresses of a cluster to addresses of this machine.
 
 An emulated server resolves Services itself (`apiserver/webhooks/endpoints.py`); a real one dials their
 cluster IPs, the addresses of nodes and of pods. No other address of the cluster leads anywhere.

@@ -1,4 +1,4 @@
-"""What a real API server dials in the cluster: kubelets, webhooks by Service or URL, extension servers."""
+"""A real API server dials in the cluster: kubelets, webhooks by Service or URL, extension servers."""
 
 import asyncio
 import ssl

@@ -1,4 +1,4 @@
-"""Where addresses lead that a real API server dials, by the objects in etcd's keys."""
+"""The addresses that a real API server dials, and where they lead, by the objects in etcd's keys."""
 
 import json
 

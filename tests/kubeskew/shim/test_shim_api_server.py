@@ -266,7 +266,7 @@ async def test_a_port_that_servers_share_leads_to_the_program(shim, files, ports
 
 
 async def test_services_of_the_log_lead_somewhere(shim, upstream):
-    """What the program dials goes to where the Service leads, by a file that only its owner can read."""
+    """The program's connections go to where a Service leads, by a file that only its owner can read."""
     shim.services = {"ns/given": f"127.0.0.1:{upstream.port}"}
     await shim.begin()
     await shim.until_ready()
