@@ -253,10 +253,15 @@ async def _dial(address: Address) -> tuple[asyncio.StreamReader, asyncio.StreamW
             )
     except ssl.SSLCertVerificationError as error:
         raise DialError(f"tls: failed to verify certificate: x509: {error.verify_message}") from error
-    except socket.gaierror as error:
-        raise DialError(f"dial tcp: lookup {address.host}: no such host") from error
     except (OSError, TimeoutError, ValueError) as error:
-        raise DialError(f"dial tcp {address}: {_words(error)}") from error
+        raise DialError(dial_failure(error, address.host, address.port)) from error
+
+
+def dial_failure(error: BaseException, host: str, port: int) -> str:
+    """The words of Go's dialer for a connection that did not come to be."""
+    if isinstance(error, socket.gaierror):
+        return f"dial tcp: lookup {host}: no such host"
+    return f"dial tcp {Address(host, port)}: {_words(error)}"
 
 
 async def _pump(writer: asyncio.StreamWriter, body: AsyncIterator[bytes], *, chunked: bool) -> None:

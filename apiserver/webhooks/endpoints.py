@@ -8,11 +8,10 @@ which there is nobody.
 
 import ipaddress
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.storage.interfaces import Store
-from kubeskew.apiserver.storage.records import Key
+from kubeskew.apiserver.storage.records import Entry, Key, Page
 from kubeskew.apiserver.unreadable import object_of
 
 ANNOTATION = "apiserver.kubeskew.io/local-address"  # HOST:PORT, for any port asked for
@@ -29,10 +28,18 @@ class Address(NamedTuple):
     port: int
 
 
+class Entries(Protocol):
+    """The part of a `Store` that finds services and their endpoints."""
+
+    def get(self, key: Key) -> Entry | None: ...
+
+    def list(self, resource: str, namespace: str | None = None) -> Page: ...
+
+
 class ServiceResolver:
     """Finds services in the store; `fixed` are the addresses of `NAMESPACE/NAME` given by option."""
 
-    def __init__(self, store: Store, fixed: Mapping[str, str]) -> None:
+    def __init__(self, store: Entries, fixed: Mapping[str, str]) -> None:
         self._store = store
         self._fixed = {name: parse_address(address) for name, address in fixed.items()}
 

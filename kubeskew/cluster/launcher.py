@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -80,9 +80,13 @@ def _apiserver(directory: StateDir, state: State, process: Process) -> list[str]
         *_storage(directory),
         *(part for flag, value in flags.items() for part in (f"--{flag}", value)),
         *(("--shared-port", str(state.shared_port)) if state.shared_port else ()),
-        *addons.metrics_server_flags(state),
+        *_services(addons.local_services(state)),
         *_common(directory, state, process),
     ]
+
+
+def _services(local: Mapping[str, str]) -> list[str]:
+    return [part for name, at in local.items() for part in ("--webhook-service-map", f"{name}={at}")]
 
 
 def _storage(directory: StateDir) -> list[str]:

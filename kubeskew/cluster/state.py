@@ -260,6 +260,11 @@ class StateDir:
         return Path(state.runtime_dir) / f"{process}.etcd"
 
     @staticmethod
+    def egress_socket(state: State, process: str) -> Path:
+        """The Unix socket at which the shim of a real API server takes what that dials in the cluster."""
+        return Path(state.runtime_dir) / f"{process}.egress"
+
+    @staticmethod
     def timeline_sockets(state: State) -> Path:
         """The directory of the Unix sockets at which shims of real API servers take announcements."""
         return Path(state.runtime_dir) / "timeline"

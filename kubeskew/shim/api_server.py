@@ -1,7 +1,8 @@
 """The shim of an API server: the program stores in the cluster's log, through etcd's API at a Unix socket.
 
-The shim is the log's writer. It has what a real API server lacks: the time line of components, and faults in
-commits. Clients speak to the program itself.
+The shim is the log's writer. It has what a real API server lacks: the time line of components, faults in
+commits, and a network of the cluster, for the addresses that the program dials. Clients speak to the program
+itself.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ import click
 
 from kubeskew.apimachinery.client.kubeconfig import load_kubeconfig
 from kubeskew.apimachinery.client.timeline_sockets import take_announcements
+from kubeskew.apimachinery.durable_files import private_part
 from kubeskew.apimachinery.environment import announcement
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.process.component import ComponentContext
@@ -25,6 +27,8 @@ from kubeskew.apiserver.storage.etcd.server import EtcdServer
 from kubeskew.apiserver.storage.factory import SQLStorage
 from kubeskew.apiserver.storage.interfaces import Log, StorageError
 from kubeskew.apiserver.storage.records import Author, Change
+from kubeskew.shim.cluster_network import ClusterNetwork
+from kubeskew.shim.egress import Egress, egress_selection
 from kubeskew.shim.program_file import Program, Server
 from kubeskew.shim.programs import Programs
 from kubeskew.shim.readiness import Readiness
@@ -63,6 +67,10 @@ async def main(program: Program, server: Server, programs: Programs, ctx: Compon
         await grpc_server.listen_at(server.etcd_socket)
         announcements = await take_announcements(server.timeline_socket, timeline.take)
         stack.callback(announcements.close)
+        egress = await Egress.open(server.egress_socket, ClusterNetwork(etcd, server.services).find)
+        stack.push_async_callback(egress.close)
+        selection = egress_selection(server.egress_socket)
+        private_part(server.egress_config, selection).replace(server.egress_config)
         if faults is not None:
             stack.push_async_callback(faults.stop)
             faults.reload()
@@ -86,7 +94,7 @@ async def main(program: Program, server: Server, programs: Programs, ctx: Compon
 def _clear(server: Server) -> None:
     """Removes the sockets of a shim that was killed."""
     server.timeline_socket.parent.mkdir(mode=0o700, exist_ok=True)
-    for path in (server.etcd_socket, server.timeline_socket):
+    for path in (server.etcd_socket, server.timeline_socket, server.egress_socket):
         path.unlink(missing_ok=True)
 
 

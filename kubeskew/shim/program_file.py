@@ -23,11 +23,16 @@ class ProgramProcess:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """An API server's log, and the sockets of its shim: for etcd's API, and for announcements."""
+    """An API server's log, and the sockets of its shim: for etcd's API, for announcements, and for what the
+    program dials.
+    """
 
     storage: str  # the URL of the log
     etcd_socket: Path
     timeline_socket: Path
+    egress_socket: Path
+    egress_config: Path  # which the shim writes for the program
+    services: Mapping[str, str]  # HOST:PORT by NAMESPACE/NAME, of Services that are processes of the cluster
     port: int  # of the program
     shared_port: int  # of all API servers of the cluster; 0 if there is one
 
@@ -87,6 +92,9 @@ def _server(body: dict[str, Any]) -> Server:
         storage=body["storage"],
         etcd_socket=Path(body["etcdSocket"]),
         timeline_socket=Path(body["timelineSocket"]),
+        egress_socket=Path(body["egressSocket"]),
+        egress_config=Path(body["egressConfig"]),
+        services=body.get("services") or {},
         port=body["port"],
         shared_port=body.get("sharedPort") or 0,
     )

@@ -106,11 +106,12 @@ async def _mark(probes: Probes, url: str) -> None:
     await wait_until("the role of the control-plane node", unmarked)
 
 
-def metrics_server_flags(state: State) -> list[str]:
+def local_services(state: State) -> dict[str, str]:
+    """HOST:PORT by NAMESPACE/NAME of the Services behind which there is a process of the cluster."""
     found = state.processes.get(METRICS_SERVER)
     if found is None:
-        return []
-    return ["--webhook-service-map", f"{NAMESPACE}/{METRICS_SERVER}={METRICS_API_ADDRESS}:{found.port}"]
+        return {}
+    return {f"{NAMESPACE}/{METRICS_SERVER}": f"{METRICS_API_ADDRESS}:{found.port}"}
 
 
 def metrics_server_objects() -> list[dict[str, Any]]:

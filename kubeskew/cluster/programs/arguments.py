@@ -14,6 +14,7 @@ import yaml
 
 from kubeskew.cluster import drivers
 from kubeskew.cluster.clusterfile import CONFIG_FLAG
+from kubeskew.cluster.controlplane import addons
 from kubeskew.cluster.programs import scheduler_config
 from kubeskew.cluster.programs.selection import settings_of
 from kubeskew.cluster.server_flags import server_flags
@@ -62,16 +63,23 @@ def program_file(
 
 
 def _server(directory: StateDir, state: State, process: Process) -> dict[str, Any]:
-    """The shim's own part in an API server: the log, which the program reaches through etcd's API, and the
-    sockets of both.
+    """The shim's own part in an API server: the log, which the program reaches through etcd's API, the
+    Services that lead to processes of the cluster, and the sockets of all.
     """
     return {
         "storage": directory.storage_url,
         "etcdSocket": str(directory.etcd_socket(state, process.name)),
         "timelineSocket": str(directory.timeline_sockets(state) / process.name),
+        "egressSocket": str(directory.egress_socket(state, process.name)),
+        "egressConfig": str(_egress_config(directory, process)),
+        "services": addons.local_services(state),
         "port": process.port,
         "sharedPort": state.shared_port,
     }
+
+
+def _egress_config(directory: StateDir, process: Process) -> Path:
+    return directory.program_file(process.name).with_suffix(".egress.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +165,7 @@ def _apiserver(around: Around) -> list[dict[str, Any]]:
         "kubelet-preferred-address-types": "InternalIP",
         "etcd-servers": f"unix://{around.directory.etcd_socket(around.state, around.process.name)}",
         "storage-media-type": "application/json",
+        "egress-selector-config-file": str(_egress_config(around.directory, around.process)),
     }
     args = [f"--{flag}={value}" for flag, value in flags.items()]
     return [{"name": "", "args": [*args, *around.settings(), *around.args], "env": dict(around.env)}]

@@ -64,6 +64,7 @@ class ServerShim:
             )
         )
         self.port = port
+        self.services: dict[str, str] = {}
         self.stop = asyncio.Event()
         self.killed: list[str] = []
         self.task: asyncio.Task[None] | None = None
@@ -83,6 +84,9 @@ class ServerShim:
                 "storage": self.url,
                 "etcdSocket": str(self.runtime / "etcd"),
                 "timelineSocket": str(self.runtime / "timeline" / "apiserver"),
+                "egressSocket": str(self.runtime / "egress"),
+                "egressConfig": str(self.directory / "egress.json"),
+                "services": self.services,
                 "port": self.port,
                 "sharedPort": shared_port,
             },
@@ -235,7 +239,7 @@ async def test_a_program_that_ends_before_it_serves(shim):
 async def test_a_killed_shims_sockets_are_replaced(shim):
     """Sockets that are left from a process that was killed are in nobody's way."""
     (shim.runtime / "timeline").mkdir()
-    for path in (shim.runtime / "etcd", shim.runtime / "timeline" / "apiserver"):
+    for path in (shim.runtime / "etcd", shim.runtime / "egress", shim.runtime / "timeline" / "apiserver"):
         path.touch()
     await shim.begin()
     await shim.until_ready()
@@ -259,3 +263,27 @@ async def test_a_port_that_servers_share_leads_to_the_program(shim, files, ports
                 return None
 
         assert await until(status, 10) == 200
+
+
+async def test_services_of_the_log_lead_somewhere(shim, upstream):
+    """The program's connections go to where a Service leads, by a file that only its owner can read."""
+    shim.services = {"ns/given": f"127.0.0.1:{upstream.port}"}
+    await shim.begin()
+    await shim.until_ready()
+    given = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "given", "namespace": "ns", "uid": "u"},
+        "spec": {"clusterIP": "10.96.0.9", "ports": [{"port": 443}]},
+    }
+    await shim.put(b"/registry/services/specs/ns/given", given)
+
+    config = shim.directory / "egress.json"
+    assert config.stat().st_mode & 0o777 == 0o600
+    (selection,) = json.loads(config.read_text())["egressSelections"]
+    reader, writer = await asyncio.open_unix_connection(
+        selection["connection"]["transport"]["uds"]["udsName"]
+    )
+    writer.write(b"CONNECT 10.96.0.9:443 HTTP/1.1\r\n\r\n")
+    assert await reader.readline() == b"HTTP/1.1 200 Connection established\r\n"
+    writer.close()

@@ -332,6 +332,24 @@ def started(tmp_path, file, name):
     return launcher.arguments(directory, state, process), json.loads(json.dumps(content))
 
 
+def test_both_kinds_of_api_server_find_the_metrics_server(tmp_path):
+    """An emulated one by its flag, a real one by its shim, through which its selector has it dial."""
+    write_program(tmp_path / "1.36" / "kube-apiserver")
+    file = {"nodes": [], "metricsServer": True, "binaries": str(tmp_path), "real": ["apiserver"]}
+    _, content = started(tmp_path, file, "apiserver")
+    directory = StateDir(tmp_path / "state")
+    state = recorded({"nodes": [], "metricsServer": True})
+    arguments = launcher.arguments(directory, state, state.processes["apiserver"])
+    service = arguments[arguments.index("--webhook-service-map") + 1]
+    assert service == f"kube-system/metrics-server=127.0.0.2:{state.processes['metrics-server'].port}"
+    server = content["server"]
+    assert [*server["services"]] == ["kube-system/metrics-server"]
+    assert server["services"]["kube-system/metrics-server"].startswith("127.0.0.2:")
+    assert server["egressSocket"] == "/tmp/ks-test/apiserver.egress"
+    (program,) = content["processes"]
+    assert f"--egress-selector-config-file={server['egressConfig']}" in program["args"]
+
+
 def test_a_shim_stands_in_front_of_a_program(tmp_path):
     """It gets what every component gets; the program gets upstream's flags, and its requests the proxy."""
     write_program(tmp_path / "1.36" / "kube-controller-manager")
