@@ -1,7 +1,7 @@
 """Announcements of components where the API server is a real program, which keeps no time line.
 
 Its shim takes them instead: JSON, a line each, at a Unix socket in a directory that components are given. The
-answer is a line with OK, or with the reason of a refusal.
+answer is a line: `ok`, `refused: WHY`, or `unavailable: WHY`, after which one may try again.
 """
 
 import asyncio
@@ -14,12 +14,13 @@ import orjson
 
 from kubeskew.apimachinery.objects import Object
 
-_OK = b"ok\n"
+_OK, _REFUSED = b"ok\n", b"refused: "
 _SECONDS = 2.0
 _LINE_MAX = 1 << 16
 
 log = logging.getLogger(__name__)
-Take = Callable[[Object], Awaitable[None]]  # raises ValueError for what is no announcement
+# Raises ValueError for what is no announcement, OSError if it cannot be taken at present.
+Take = Callable[[Object], Awaitable[None]]
 
 
 def sockets(directory: Path | None) -> list[Path]:
@@ -28,35 +29,43 @@ def sockets(directory: Path | None) -> list[Path]:
 
 
 async def announce_at(directory: Path | None, announcement: Object) -> bool:
-    """True once a shim has taken the announcement; False if there is none that does."""
+    """True once a shim has taken the announcement; False if none is there, or it refuses. Raises OSError if
+    the shim that was reached does not take it at present.
+    """
     for path in sockets(directory):
         try:
-            async with asyncio.timeout(_SECONDS):
-                reader, writer = await asyncio.open_unix_connection(path)
-                try:
-                    writer.write(_line(announcement))
-                    if await reader.readline() == _OK:
-                        return True
-                finally:
-                    writer.close()
-        except (OSError, TimeoutError) as error:
+            reader, writer = await asyncio.open_unix_connection(path)
+        except OSError as error:  # of a shim that was killed
             log.debug("%s: %s", path, error)
+            continue
+        try:
+            async with asyncio.timeout(_SECONDS):
+                writer.write(_line(announcement))
+                return _taken(await reader.readline())
+        finally:
+            writer.close()
     return False
 
 
 def announce_now(directory: Path | None, announcement: Object) -> bool:
     """Does as `announce_at`, and blocks the process until it is done."""
     for path in sockets(directory):
-        try:
-            with socket.socket(socket.AF_UNIX) as connection:
-                connection.settimeout(_SECONDS)
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(_SECONDS)
+            try:
                 connection.connect(str(path))
-                connection.sendall(_line(announcement))
-                if connection.makefile("rb").readline() == _OK:
-                    return True
-        except OSError as error:
-            log.debug("%s: %s", path, error)
+            except OSError as error:
+                log.debug("%s: %s", path, error)
+                continue
+            connection.sendall(_line(announcement))
+            return _taken(connection.makefile("rb").readline())
     return False
+
+
+def _taken(answer: bytes) -> bool:
+    if answer == _OK or answer.startswith(_REFUSED):
+        return answer == _OK
+    raise OSError(answer.decode("utf-8", "replace").strip() or "the connection was closed")
 
 
 def _line(announcement: Object) -> bytes:
@@ -83,5 +92,7 @@ async def _answer(line: bytes, take: Take) -> bytes:
     try:
         await take(orjson.loads(line))
     except ValueError as error:
-        return f"refused: {error}\n".encode()
+        return b"%b%b\n" % (_REFUSED, str(error).encode())
+    except OSError as error:
+        return f"unavailable: {error}\n".encode()
     return _OK

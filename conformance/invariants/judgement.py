@@ -67,7 +67,10 @@ def refused(
     for line in text.splitlines():
         refusal = _FORBIDDEN.search(line)
         last = time_of(line, now) or last
-        if refusal is None or refusal[1] in found or not last:
+        if refusal is None or refusal[1] in found:
+            continue
+        if not last:
+            found.add(refusal[1])
             continue
         time = parse_timestamp(last)
         unrelated = _UNRELATED.search(line)
@@ -101,17 +104,19 @@ def relations_of_nodes(log: Sequence[Logged]) -> dict[str, list[Span]]:
     """
     found: dict[str, list[Span]] = {}
     bound: set[str] = set()
-    is_real = False
+    real: set[str] = set()  # API servers that are real programs at present
     for entry in log:
         if isinstance(entry, ComponentChange):
-            is_real = is_real or (_is_server_start(entry) and bool(announced(entry.detail)))
+            if _is_server_start(entry):
+                (real.add if announced(entry.detail) else real.discard)(entry.component)
         elif isinstance(entry, Write) and entry.resource in _OF_NODES:
-            uid = str(entry.value["metadata"].get("uid", ""))
-            is_first = is_real and entry.resource == "pods" and uid not in bound
-            node = _node_of(entry)
-            if not node or not (entry.verb == "delete" or is_first):
+            node, uid = _node_of(entry), str(entry.value["metadata"].get("uid", ""))
+            if not node:
                 continue
+            is_binding = entry.resource == "pods" and uid not in bound
             bound.add(uid)
+            if entry.verb != "delete" and not (real and is_binding):
+                continue
             time = parse_timestamp(entry.time)
             span = (time - USUAL.cache_lag, time + USUAL.cache_lag)  # clocks may differ
             found.setdefault(node, []).append(span)

@@ -7,8 +7,9 @@ itself.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import Any
 
 import click
@@ -45,11 +46,18 @@ log = logging.getLogger(__name__)
 
 async def main(program: Program, server: Server, programs: Programs, ctx: ComponentContext) -> None:
     """Runs the program until `ctx.stop` is set or the program ends."""
-    clock = ctx.environment.clock
     try:
-        event_log = await SQLStorage().log(server.storage, clock)
-    except StorageError as error:
+        event_log = await SQLStorage().log(server.storage, ctx.environment.clock)
+        await _serve(event_log, program, server, programs, ctx)
+    except (StorageError, OSError) as error:
         raise click.ClickException(f"{ctx.name} cannot run: {error}") from error
+
+
+async def _serve(
+    event_log: Log, program: Program, server: Server, programs: Programs, ctx: ComponentContext
+) -> None:
+    """Owns the log. Raises StorageError, OSError."""
+    clock = ctx.environment.clock
     timeline = _Timeline(event_log, ctx)
     faults = _faults(event_log, ctx)
     context = load_kubeconfig(ctx.options.kubeconfig).ssl_context()
@@ -57,6 +65,7 @@ async def main(program: Program, server: Server, programs: Programs, ctx: Compon
     readiness.add_checks(ctx.health)
     ctx.health.add_page("/program", lambda: _page(program, programs))
     async with AsyncExitStack() as stack:
+        stack.push_async_callback(readiness.close)
         author = Author("", "kube-apiserver", str(ctx.environment.version), program.version, "")
         backing = await LogBacking.open(event_log, clock, author, _interception(faults))
         etcd = await EtcdServer.open(backing, clock, ctx.environment.entropy)
@@ -75,18 +84,12 @@ async def main(program: Program, server: Server, programs: Programs, ctx: Compon
             stack.push_async_callback(faults.stop)
             faults.reload()
             ctx.reloads.append(faults.reload)
-        stack.push_async_callback(readiness.close)
         stack.push_async_callback(programs.end)
-        sharing = asyncio.create_task(_when_ready(readiness, server, program, timeline))
-        try:
-            supervision = Supervision(
-                program, programs, readiness, ctx, timeline.announce, _at_once, _GRACE_SECONDS
-            )
-            await supervision.run()
-        finally:
-            sharing.cancel()
-            with suppress(asyncio.CancelledError):
-                await sharing
+        serving = partial(_serving, server, program, timeline)
+        supervision = Supervision(
+            program, programs, readiness, ctx, timeline.announce, _at_once, serving, _GRACE_SECONDS
+        )
+        await supervision.run()
         await programs.end()
         await timeline.announce("stopped", "")
 
@@ -106,15 +109,16 @@ async def _at_once() -> bool:
     return True
 
 
-async def _when_ready(readiness: Readiness, server: Server, program: Program, timeline: "_Timeline") -> None:
-    """Announces the start once the program serves, and shares the cluster's port until it is cancelled."""
-    await readiness.ready.wait()
+@asynccontextmanager
+async def _serving(server: Server, program: Program, timeline: "_Timeline") -> AsyncIterator[None]:
+    """Announces the start, and shares the cluster's port while the program serves. Raises OSError."""
     await timeline.announce("started", str(program))
     if not server.shared_port:
+        yield
         return
     shared = await SharedPort.open(_ADDRESS, server.shared_port, server.port)
     try:
-        await asyncio.Event().wait()
+        yield
     finally:
         await shared.close()
 
@@ -132,11 +136,15 @@ class _Timeline:
             log.warning("cannot announce %s: %s", what, error)
 
     async def take(self, body: Any) -> None:
-        """Takes an announcement of another component."""
+        """Takes an announcement of another component. Raises ValueError for none, OSError if the log cannot
+        be written.
+        """
         try:
             await self._log.record(event_of(body, self._ctx.environment.clock.now()))
-        except (StatusError, StorageError) as error:
+        except StatusError as error:
             raise ValueError(str(error)) from error
+        except StorageError as error:
+            raise OSError(str(error)) from error
 
 
 def _faults(event_log: Log, ctx: ComponentContext) -> ServerFaults | None:

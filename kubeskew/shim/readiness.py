@@ -49,11 +49,13 @@ class Readiness:
         self._health: bool | str = "not asked yet" if health_url else True
         self._until: float | None = None  # the end of the time that informers may take
         self.ready = asyncio.Event()  # set by the first time, and for good
+        self.ready_again = asyncio.Event()  # set since the program was started last
 
     def begin_again(self) -> None:
         """The program is started again: nothing is known of it."""
         self._health = "not asked yet" if self._transport is not None else True
         self._until = None
+        self.ready_again.clear()
         if self._traffic is not None:
             self._traffic.settled = False
         if self._leadership is not None:
@@ -86,6 +88,7 @@ class Readiness:
         settled = self._traffic is None or self._settle(self._traffic)
         if settled:
             self.ready.set()
+            self.ready_again.set()
         return settled
 
     def _settle(self, traffic: Traffic) -> bool:

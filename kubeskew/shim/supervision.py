@@ -4,7 +4,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -35,7 +35,11 @@ class Announce(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Supervision:
-    """`is_startable` waits until the program may start; it is False if this process is to stop meanwhile."""
+    """`is_startable` waits until the program may start; it is False if this process is to stop meanwhile.
+
+    `serving` is entered each time the program is ready, and left when it ends or is to stop; an error there
+    ends it. Without it a program that is started again is announced at once.
+    """
 
     program: Program
     programs: Programs
@@ -43,6 +47,7 @@ class Supervision:
     ctx: ComponentContext
     announce: Announce
     is_startable: Callable[[], Awaitable[bool]]
+    serving: Callable[[], AbstractAsyncContextManager[None]] | None = None
     grace_seconds: float = STOP_SECONDS  # between SIGTERM and SIGKILL
 
     async def run(self) -> None:
@@ -69,7 +74,7 @@ class Supervision:
         programs, clock = self.programs, self.ctx.environment.clock
         delays = RestartDelays(clock.monotonic)
         while True:
-            ended = await before_stop(programs.ended(), self.ctx)
+            ended = await self._one_life()
             if ended is None:
                 return await self._stop()
             name, text = ended
@@ -84,7 +89,27 @@ class Supervision:
                 return await self._stop()
             self.readiness.begin_again()
             await self._start(programs.start_again(name))
-            await self.announce("started", str(self.program))
+            if self.serving is None:
+                await self.announce("started", str(self.program))
+
+    async def _one_life(self) -> tuple[str, str] | None:
+        """Waits for the first process that ends: its name, and how; None if this one is to stop before."""
+        serving = asyncio.create_task(self._serve())
+        ending = asyncio.create_task(before_stop(self.programs.ended(), self.ctx))
+        try:
+            await asyncio.wait({serving, ending}, return_when=asyncio.FIRST_COMPLETED)
+            if serving.done():
+                serving.result()
+            return await ending
+        finally:
+            serving.cancel()
+            ending.cancel()
+            await asyncio.gather(serving, ending, return_exceptions=True)
+
+    async def _serve(self) -> None:
+        await self.readiness.ready_again.wait()
+        async with self.serving() if self.serving is not None else nullcontext():
+            await asyncio.Event().wait()
 
     async def _stop(self) -> None:
         """Ends the program. What does not end by itself in time is killed by the caller."""

@@ -107,4 +107,4 @@ def test_real_and_emulated_servers_share_a_log(local: Local, binaries: Path, tmp
     assert revisions == sorted({*revisions})
     local.run("kill", "apiserver-1")
 
-    assert len(local.get(CONFIG_MAPS, "any")["items"]) >= 10
+    assert all(len(local.get(CONFIG_MAPS, "any")["items"]) >= 10 for _ in range(20))

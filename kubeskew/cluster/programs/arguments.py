@@ -147,7 +147,8 @@ def _with_values(args: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def _apiserver(around: Around) -> list[dict[str, Any]]:
     """Upstream has NodeRestriction off by default; kubeadm turns it on, as our own API server does. Endpoints
-    cannot have a loopback address, so that nobody keeps those of the Service `kubernetes`.
+    cannot have a loopback address, so that nobody keeps those of the Service `kubernetes`. The program does
+    not compact the log.
     """
     from kubeskew.apiserver.serviceaccount import ISSUER
 
@@ -159,16 +160,21 @@ def _apiserver(around: Around) -> list[dict[str, Any]]:
         "endpoint-reconciler-type": "none",
         "service-account-key-file": str(around.directory.account_public_key),
         "service-account-issuer": ISSUER,
-        "authorization-mode": "Node,RBAC",
+        **({} if _names(around.args, "--authorization-config") else {"authorization-mode": "Node,RBAC"}),
         "enable-admission-plugins": "NodeRestriction",
         "allow-privileged": "true",
         "kubelet-preferred-address-types": "InternalIP",
         "etcd-servers": f"unix://{around.directory.etcd_socket(around.state, around.process.name)}",
         "storage-media-type": "application/json",
+        "etcd-compaction-interval": "0",  # the log keeps its history
         "egress-selector-config-file": str(_egress_config(around.directory, around.process)),
     }
     args = [f"--{flag}={value}" for flag, value in flags.items()]
     return [{"name": "", "args": [*args, *around.settings(), *around.args], "env": dict(around.env)}]
+
+
+def _names(args: Sequence[str], flag: str) -> bool:
+    return any(name == flag for name, _ in _with_values(args))
 
 
 def _scheduler(around: Around) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from kubeskew.cluster.state import Process
 
 
 def obstacle(process: Process, fault: Fault) -> str:
-    """The reason why the process cannot have the fault; empty if it can, as any emulated component."""
+    """The reason why the process cannot have the fault; empty if it can, or is emulated."""
     if process.program is None:
         return ""
     where = fault.where

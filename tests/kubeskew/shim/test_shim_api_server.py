@@ -3,18 +3,20 @@
 import asyncio
 import json
 import shutil
+import socket
 import ssl
 import sys
 from pathlib import Path
 
 import aiohttp
+import click
 import pytest
 from grpc import aio
 from prometheus_client import CollectorRegistry
 from until import until
 
 from kubeskew.apimachinery.client.rest import APIClient
-from kubeskew.apimachinery.client.timeline_sockets import announce_at, announce_now
+from kubeskew.apimachinery.client.timeline_sockets import announce_at, announce_now, take_announcements
 from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
 from kubeskew.apimachinery.environment import Environment, announcement
 from kubeskew.apimachinery.faults.journal import PLAN
@@ -287,3 +289,26 @@ async def test_services_of_the_log_lead_somewhere(shim, upstream):
     writer.write(b"CONNECT 10.96.0.9:443 HTTP/1.1\r\n\r\n")
     assert await reader.readline() == b"HTTP/1.1 200 Connection established\r\n"
     writer.close()
+
+
+async def test_a_shared_port_that_is_taken_is_an_error(shim, ports):
+    """The shim ends in one line if it cannot listen at the shared port, and the program with it."""
+    with socket.create_server(("127.0.0.1", ports.choose([shim.port]))) as held:
+        await shim.begin(shared_port=held.getsockname()[1])
+        with pytest.raises(click.ClickException, match=r"apiserver cannot run: .*Address already in use"):
+            await shim.task
+    assert not shim.programs.running
+
+
+async def test_an_announcement_that_cannot_be_taken_now_may_come_again(tmp_path):
+    """A log that cannot be written is no refusal, for which there is no second attempt."""
+
+    async def take(_):
+        raise OSError("the log is away")
+
+    server = await take_announcements(tmp_path / "apiserver", take)
+    with pytest.raises(OSError, match="unavailable: the log is away"):
+        await announce_at(tmp_path, {})
+    with pytest.raises(OSError, match="unavailable: the log is away"):
+        await asyncio.to_thread(announce_now, tmp_path, {})
+    server.close()
