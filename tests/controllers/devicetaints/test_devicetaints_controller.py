@@ -112,7 +112,8 @@ async def test_events_of_several_pods(make_cluster, version, events):
     await cluster.start(DeviceTaintEvictionController)
     await cluster.quiet()
 
-    assert await is_gone(cluster, "p") and await is_gone(cluster, "q")
+    assert await is_gone(cluster, "p")
+    assert await is_gone(cluster, "q")
     assert await messages(cluster) == ["Marking for deletion"] * events
 
 
