@@ -61,7 +61,7 @@ class EndpointSliceController(ServiceController):
             self.queue.add_after(key, 0.05)
             return
         selected = self.selected(service)
-        overlooks = self._features.overlooks_sidecars
+        overlooks = self._features.slices_overlook_sidecars
         wanted = slices(backends(service, selected, overlooks_sidecars=overlooks))
         time = self.triggers.of(key, service, selected)
         for number, content in enumerate(wanted):

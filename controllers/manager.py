@@ -144,7 +144,7 @@ CONTROLLERS: Sequence[tuple[type[Controller], Condition]] = (
     (SigningController, _ALWAYS),
     (CleaningController, _ALWAYS),
     (ServiceCIDRController, since(29) & gate("MultiCIDRServiceAllocator")),
-    (StorageVersionMigrationController, gate("StorageVersionMigrator")),
+    (StorageVersionMigrationController, gate("StorageVersionMigrator") & gate("InformerResourceVersion")),
 )
 
 # Older names that --controllers accepts, from before 1.28 (upstream, cmd/kube-controller-manager/names).

@@ -202,6 +202,8 @@ class SchedulerFeatures(FeatureTable):
     affinity_hints: AffinityHintFeatures = part(AffinityHintFeatures)
     async_preemption: bool = gate("SchedulerAsyncPreemption")
     preemption: PreemptionFeatures = part(PreemptionFeatures)
+    # The events of an attempt are let go before PreBind, after which a rejected pod is tried again anyway.
+    attempts_end_early: bool = since(32) & gate("SchedulerQueueingHints")
     # The end of an attempt is recorded for the new pod of the same name, not for the deleted one.
     attempts_end_by_name: bool = bug("k8s-138435")
     # Events during an attempt are lost once the event before the attempt is not needed any more.

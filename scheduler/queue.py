@@ -314,7 +314,7 @@ class SchedulingQueue:
         """
         if self._find(queued.uid) is not None:
             return  # only another pod of the same name, which was taken for the one that was tried
-        since = self._since(queued.uid)
+        since, is_over = self._since(queued.uid), queued.uid not in self._in_flight
         if not self._ends_late:
             self.done(queued.uid)
         queued.tried = queued.enqueued = self._clock.monotonic()
@@ -324,7 +324,11 @@ class SchedulingQueue:
         self._blame(queued, 1)
         if self._with_hints and any(self._hints.ends_wait(queued, event) for event in since):
             queued.tried = _LONG_AGO
-        moved = bool(since) if not self._with_hints else any(self._hints.helps(queued, e) for e in since)
+        if self._with_hints:
+            # Of an attempt that is over nothing is known: determineSchedulingHintForInFlightPod, 1.34.
+            moved = is_over or any(self._hints.helps(queued, event) for event in since)
+        else:
+            moved = bool(since)
         if queued.failed or moved:
             self._requeue(queued, "ScheduleAttemptFailure")
         else:

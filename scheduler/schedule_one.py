@@ -61,11 +61,13 @@ class Scheduler:
         *,
         double_full_stop: bool = False,
         placement: PlacementFeatures,
+        attempts_end_early: bool = False,
         attempts_end_by_name: bool = False,
         error_logger: str = "",
     ) -> None:
         """`filters` are by profile; `current` returns the informer's version of a pod (namespace, name).
 
+        `attempts_end_early`: before PreBind, for the queue; 1.32, bindingCycle.
         `attempts_end_by_name`: a failed attempt puts back what has the name now (pull request 138435).
         """
         self.profiles = {profile.name: profile for profile in profiles}
@@ -73,6 +75,7 @@ class Scheduler:
         self._double_full_stop = double_full_stop
         self._logger = {"logger": error_logger} if error_logger else {}
         self._attempts = 0
+        self._ends_early = attempts_end_early
         self._ends_by_name = attempts_end_by_name
         self._cache = cache
         self._reporter = reporter
@@ -208,6 +211,8 @@ class Scheduler:
             self._observe_point(profile.name, point, status, began)
             if not status.is_success:
                 return status
+            if point == "Permit" and self._ends_early:
+                self._queue.done(pod.uid)
         return SUCCESS
 
     async def _undo(self, state: CycleState, pod: PodInfo, node: str) -> None:

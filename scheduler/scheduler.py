@@ -96,6 +96,7 @@ class SchedulerService:
             self.metrics,
             double_full_stop=self._features.double_full_stop,
             placement=self._features.placement,
+            attempts_end_early=self._features.attempts_end_early,
             attempts_end_by_name=self._features.attempts_end_by_name,
             error_logger=self._features.error_logger,
         )

@@ -233,17 +233,24 @@ def test_the_order_of_sets_is_reported(tmp_path: Path):
 
 
 # Steps of our scenarios that have the passing of time as their subject, with how much of it they let pass.
+# Some are periods of real components that leave no trace: syncs of jobs, metrics of queues, new watches.
 PASSING_TIME = {
     ("known-bugs/k8s-122636.yaml", "the gate goes"): ["1100ms"],
     ("known-bugs/k8s-122646.yaml", "a pod that is being deleted"): ["2100ms"],
+    ("known-bugs/k8s-130333.yaml", "it has no other pod"): ["2s"],
     ("known-bugs/k8s-132121.yaml", "a pod is ready"): ["1500ms"],
+    ("known-bugs/k8s-134730.yaml", "a pod leaves the other node"): ["2s"],
     ("known-bugs/k8s-134769.yaml", "the job is suspended"): ["1100ms"],
     ("known-bugs/k8s-135428.yaml", "a pod is ready"): ["1500ms"],
+    ("known-bugs/k8s-138435.yaml", "no pod is being tried any more"): ["2s"],
     ("known-bugs/k8s-141107.yaml", "later another device has one"): ["1100ms"],
     ("known-bugs/k8s-141274.yaml", "nobody writes the claim any more"): ["3s"],
     ("dra/binding-conditions.yaml", "a pod waits for its device"): ["6s"],
     ("dra/churn.yaml", "a class, a template and a quota wait for a minute"): ["65s"],
     ("kep-5004/names.yaml", "a class gives a name to the devices of a driver"): ["1100ms"],
+    ("kep-4815/stages.yaml", "its components change, and the pods live on"): [
+        "($hop.to == '1.35' && $hop.direction == 'upgrade' && '3s' || '0s')"
+    ],
     ("kep-4381/capacity.yaml", "one that ends leaves less than nothing, so that the next one still waits"): [
         "2s"
     ],

@@ -68,7 +68,11 @@ class _Index:
 
 
 class Informer:
-    """Follows one collection. Start it inside a running loop; stop it before the client is closed."""
+    """Follows one collection. Start it inside a running loop; stop it before the client is closed.
+
+    Objects that are listed again are reported as updated, also those that did not change. Source:
+    k8s.io/client-go/tools/cache/controller.go, processDeltas (1.31), processReplacedAllInfo (1.36).
+    """
 
     def __init__(
         self,
@@ -296,8 +300,6 @@ class Informer:
             self._remove(key, old)
             old = None
         if old is not None:
-            if old == obj:  # listed again; a server of another version shows the same state otherwise
-                return
             for index in self._indexes.values():
                 index.remove(key, old)
         self._objects[key] = obj

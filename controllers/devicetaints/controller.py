@@ -85,6 +85,7 @@ class DeviceTaintEvictionController(Controller):
         self._disruption = DisruptionMarks.of(gates)
         self._due: dict[Work, Eviction] = {}
         self._evicted: dict[str, None] = {}  # uids of pods that are deleted or done, oldest first
+        self._emitted = False
         self._tainted: dict[Pool, dict[str, list[Object]]] = {}
         self._metrics = EvictionMetrics(context.registry)
         self._pods, self._claims = context.informer(PODS), context.informer(refs.claims)
@@ -292,7 +293,9 @@ class DeviceTaintEvictionController(Controller):
             if pod["metadata"]["uid"] != work.uid:
                 return False
             if not pods.is_terminating(pod):
-                self._emit(pod, "Marking for deletion")
+                if not (self._features.one_event and self._emitted):
+                    self._emit(pod, "Marking for deletion")
+                    self._emitted = True
                 reason = "DeletionByDeviceTaintManager"
                 message = "Device Taint manager: deleting due to NoExecute taint"
                 await mark_and_delete(

@@ -23,3 +23,5 @@ class DeviceTaintFeatures(FeatureTable):
     )
     # Evictions go through a work queue with metrics, else each has a timer.
     has_queue: bool = since(35)
+    # Only the first pod that a controller evicts gets an event (deletePodHandler, 1.33 and 1.34).
+    one_event: bool = until(34)

@@ -8,8 +8,8 @@ class EndpointsFeatures(FeatureTable):
 
     managed_by_label: bool = since(33)  # endpoints.kubernetes.io/managed-by: endpoint-controller
 
-    # Named ports of sidecars are not found; the controller of EndpointSlices has the same bug.
-    overlooks_sidecars: bool = bug("k8s-128850")
+    overlooks_sidecars: bool = bug("k8s-127976")  # does not find named ports of sidecars
+    slices_overlook_sidecars: bool = bug("k8s-128850")  # nor does the controller of EndpointSlices
     tracks_stale: bool = ~bug("k8s-125675")  # waits until its cache has the Endpoints that it wrote
     takes_unchanged_for_stale: bool = bug("k8s-127417")  # also after an update that changed nothing
     # Services that servers before 1.20 stored lack spec.ipFamilies.

@@ -283,7 +283,7 @@ class GarbageCollector(Controller):
     def _ref(self, api_version: str, kind: str) -> Ref:
         ref = self._kinds.get((api_version, kind))
         if ref is None:
-            raise SyncError(f'no matches for kind "{kind}" in version "{api_version}"')
+            raise SyncError(f"unable to get REST mapping for {api_version}/{kind}.")
         return ref
 
     async def _live(self, identity: Identity) -> Object | None:

@@ -90,10 +90,11 @@ class Graph:
         if node is None:
             node = self._nodes[identity.uid] = Node(identity)
         was_waiting, before = node.deleting_dependents, node.owners
-        was_assumed = node.virtual and node.identity != identity
-        node.identity, node.virtual = identity, False
-        if was_assumed:
-            yield from (Work("delete", dependent.identity.uid) for dependent in self._misled(node))
+        if node.virtual:
+            was_assumed = node.identity != identity
+            node.identity, node.virtual = identity, False
+            if was_assumed:
+                yield from (Work("delete", dependent.identity.uid) for dependent in self._misled(node))
         node.being_deleted = bool(obj["metadata"].get("deletionTimestamp"))
         node.owners = owners
         yield from self._relink(node, before)

@@ -235,8 +235,9 @@ class PodManager:
         if self._started:
             self._add(pod)
 
-    def _updated(self, _old: Object, pod: Object) -> None:
-        if not self._started:
+    def _updated(self, old: Object, pod: Object) -> None:
+        """A pod that is only listed again is no update: pkg/kubelet/config/config.go, 1.36."""
+        if not self._started or old == pod:
             return
         worker = self._workers.get(pod_spec.uid_of(pod))
         if worker is not None:

@@ -47,6 +47,22 @@ def test_controllers_have_distinct_names():
         assert "resourceclaim-controller" in names
 
 
+@pytest.mark.parametrize(
+    ("version", "gates", "runs"),
+    [
+        ("1.34", ["StorageVersionMigrator"], False),
+        ("1.34", ["StorageVersionMigrator", "InformerResourceVersion"], True),
+        ("1.35", ["StorageVersionMigrator"], True),
+    ],
+)
+def test_the_migrator_needs_a_gate_of_its_informers(version, gates, runs):
+    """Without InformerResourceVersion, off by default up to 1.34, there is no StorageVersionMigrator."""
+    given = FeatureGates(Version.parse(version), dict.fromkeys(gates, True))
+    names = [controller.name for controller, condition in CONTROLLERS if condition.value(given)]
+
+    assert ("storage-version-migrator-controller" in names) is runs
+
+
 def test_the_command_refuses_unknown_controllers(tmp_path):
     """Wrong usage is exit 2 with the name."""
     result = CliRunner().invoke(

@@ -142,6 +142,18 @@ async def test_event_during_the_attempt_counts():
     assert queue.sizes["backoff"] == 1
 
 
+async def test_rejection_after_the_end_of_the_attempt():
+    """A pod that is rejected once the events of its attempt are let go is tried again after a backoff."""
+    queue = _queue()
+    queue.add(_pod("a"))
+    queued = await queue.pop()
+    queue.done(queued.uid)
+    queued.rejected_by = {"Picky"}
+
+    queue.add_unschedulable_if_not_present(queued)
+    assert queue.sizes["backoff"] == 1
+
+
 async def test_event_before_the_attempt_does_not_count():
     """An event that came before the attempt was seen by it."""
     queue = _queue()

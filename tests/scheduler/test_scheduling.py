@@ -90,6 +90,23 @@ async def test_failed_binding_is_undone_and_repeated():
         assert await cluster.node_of() == "n0"
 
 
+async def test_no_events_are_kept_for_a_pod_that_is_being_bound():
+    """From 1.32 on a pod counts as being tried until Permit has let it pass."""
+    cluster = Cluster()
+    await cluster.node()
+    faulty = FaultyClient(cluster.server, cluster.environment.clock)
+    faulty.set({"verb": "create", "resource": "pods/binding", "delay": "5s", "nth": 1})
+    cluster.connection._transport = faulty.client._transport
+    async with running(cluster):
+        await cluster.pod()
+        await asyncio.sleep(2)
+
+        assert faulty.injector.seen["create pods/binding"] == 1
+        text = generate_latest(cluster.registry).decode()
+        assert 'scheduler_inflight_events{event="PodPopped"} 0.0' in text
+        assert await cluster.node_of() == "n0"
+
+
 async def test_a_binding_whose_answer_is_lost():
     """The pod is bound, and reported to have failed; it is not tried again, and its claim is given back."""
     cluster = Cluster()

@@ -43,7 +43,6 @@ EVERYWHERE = (
     "kep-5004/locked",
     "kep-5004/lost-answer",
     "kep-5004/names",
-    "kep-5004/rollout-crashes",
     "paths/1.26-1.37-1.26",
     "storage/past-versions",
     "upgrade/cpu-manager-policy",

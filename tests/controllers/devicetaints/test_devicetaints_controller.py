@@ -102,6 +102,21 @@ async def test_a_taint_of_a_slice_evicts(make_cluster):
     assert "device_taint_eviction_controller_pod_deletion_duration_seconds_count 1.0" in text
 
 
+@pytest.mark.parametrize(("version", "events"), [(Version(34), 1), (Version(35), 2)])
+async def test_events_of_several_pods(make_cluster, version, events):
+    """Each pod that is evicted gets an event; up to 1.34 only the first of a controller does."""
+    cluster, refs = make_cluster(version), dra_refs(version)
+    await add_user(cluster, refs=refs)
+    await add_user(cluster, refs=refs, name="q")
+    await cluster.client.create(refs.slices, slice_(TAINT))
+    await cluster.start(DeviceTaintEvictionController)
+    await cluster.quiet()
+
+    assert await is_gone(cluster, "p")
+    assert await is_gone(cluster, "q")
+    assert await messages(cluster) == ["Marking for deletion"] * events
+
+
 @pytest.mark.parametrize("bug", [True, False])
 async def test_a_pod_with_extended_resources_is_evicted(make_cluster, bug):
     """Its claim stands in its status alone, where it is overlooked up to 1.37 (142289)."""

@@ -148,3 +148,12 @@ def test_giving_up_to_block_lets_a_waiting_owner_go_on():
     put(graph, "child", "parent", block=["parent"])
 
     assert put(graph, "child", "parent") == [Work("delete", "parent")]
+
+
+def test_an_object_stays_under_the_version_that_it_was_first_seen_in():
+    """Its events may come under another version later, but it is looked up and deleted as before."""
+    graph = Graph()
+    put(graph, "child", "parent")
+    list(graph.put(Identity("v2", "K", "ns", "child", "child"), obj("child", "parent")))
+
+    assert graph.node("child").identity.api_version == "v1"

@@ -16,7 +16,7 @@ from kubeskew.controllers.storageversionmigration.controller import StorageVersi
 from kubeskew.controllers.storageversionmigration.features import MigrationFeatures
 
 AUTHOR = Author("test", "test", "", "", "")
-GATES = {"StorageVersionMigrator": True}
+GATES = {"StorageVersionMigrator": True, "InformerResourceVersion": True}
 MAP = Key("configmaps", "default", "old")
 STORED = (
     b'{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"old","namespace":"default","uid":"u"},'
