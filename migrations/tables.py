@@ -1,7 +1,7 @@
 """The tables of the event store, to which its migrations lead and of which its statements are built.
 
-`events` is the log and the truth; `objects` is a projection of it; `timeline` is about components; `meta` is
-about the store itself. Times are integer microseconds since the Unix epoch, UTC.
+`events` is the log and the truth; `objects` is a projection of it; `authors` is about events, `timeline`
+about components, `meta` about the store itself. Times are integer microseconds since the Unix epoch, UTC.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from sqlalchemy import (
 )
 
 # The newest migration. A test compares it with Alembic's own idea, which costs an import to ask for.
-HEAD = "0004"
+HEAD = "0005"
 
 # SQLite makes only an INTEGER the row id; PostgreSQL needs 64 bits.
 REVISION = BigInteger().with_variant(Integer(), "sqlite")
@@ -87,6 +87,21 @@ siblings = Table(
     *_of_events(),
     PrimaryKeyConstraint("revision", "sub", name="pk_siblings"),
     UniqueConstraint("resource", "namespace", "name", "previous", name="uq_siblings_previous"),
+)
+
+# Authors of events that were written without one, learnt later: an event never changes, nor its checksum.
+# They go with their events.
+authors = Table(
+    "authors",
+    metadata,
+    Column("revision", BigInteger, primary_key=True, autoincrement=False),
+    Column("sub", BigInteger, primary_key=True, autoincrement=False),
+    Column("user", TEXT, nullable=False),
+    Column("component", TEXT, nullable=False),
+    Column("component_version", TEXT, nullable=False),
+    Column("server_version", TEXT, nullable=False),
+    Column("request_id", TEXT, nullable=False),
+    sqlite_with_rowid=False,
 )
 
 objects = Table(

@@ -26,6 +26,7 @@ from kubeskew.apiserver.storage.records import (
     ComponentEvent,
     Entry,
     Key,
+    Place,
     Verb,
 )
 from kubeskew.apiserver.storage.statements import Row, Session, entry_of, entry_row
@@ -41,7 +42,8 @@ COPY_EVENTS = 500
 class Difference:
     """`what` names the difference in a word, `text` in a sentence."""
 
-    what: str  # event-damaged, events-lost, object-missing, object-differs, object-unknown, digest-differs
+    what: str  # event-damaged, events-lost, object-missing, object-differs, object-unknown, digest-differs,
+    # author-unknown
     revision: int
     key: Key | None
     text: str
@@ -128,7 +130,17 @@ def verify(session: Session, mark: int = 0) -> Replay:
     if total != kept + metadata.digest_offset and not replay.differences:
         text = f"the digest kept with revision {newest} is not that of the objects, which are as in the log"
         replay.differences.append(Difference("digest-differs", newest, None, text))
+    if not replay.differences:
+        replay.differences += _stray_authors(session)
     return replay
+
+
+def _stray_authors(session: Session) -> Iterator[Difference]:
+    """Events that are gone are missed by themselves: this is of events that have never been."""
+    for revision, sub in session.all("stray_authors"):
+        which = f"event {sub} of revision {revision}" if sub else f"event {revision}"
+        text = f"the log has an author of {which}, but no such event"
+        yield Difference("author-unknown", revision, None, text)
 
 
 def all_events(session: Session) -> Iterator[tuple[int, ObjectRow]]:
@@ -276,7 +288,8 @@ class Salvage:
     """Everything stands here that could be read of a damaged database."""
 
     events: dict[int, Row]
-    siblings: dict[tuple[int, int], Row]  # by revision and sub-revision, with the columns of `events`
+    siblings: dict[Place, Row]  # with the columns of `events`
+    authors: list[Row]
     projection: Sequence[Entry]
     timeline: list[Row]
     leases: list[Row]
@@ -370,15 +383,22 @@ def _gone(first: int, last: int) -> Difference:
 
 
 def fill(session: Session, salvage: Salvage, objects: Mapping[Key, Entry], metadata: Metadata) -> None:
-    """The store of `session` must be empty."""
+    """The store of `session` must be empty. Authors without their events are left out."""
     session.insert("insert_event", [salvage.events[revision] for revision in sorted(salvage.events)])
     further = [(sub, *salvage.siblings[revision, sub]) for revision, sub in sorted(salvage.siblings)]
     session.insert("insert_sibling", further)
+    session.insert("put_author", [row for row in salvage.authors if _is_known_author(row, salvage)])
     session.many("put_lease", salvage.leases)
     session.insert("put_object", [entry_row(entry) for entry in objects.values()])
     session.many("record", [row[1:] for row in salvage.timeline])  # numbered again, in the same order
     for name, value in metadata.rows():
         session.run("put_meta", name=name, value=value)
+
+
+def _is_known_author(row: Row, salvage: Salvage) -> bool:
+    revision, sub, *texts = row
+    there = (revision, sub) in salvage.siblings if sub else revision in salvage.events
+    return there and all(isinstance(text, str) for text in texts)
 
 
 def copy_log(source: Session, target: Session, note: ComponentEvent) -> Branch:
@@ -393,6 +413,8 @@ def copy_log(source: Session, target: Session, note: ComponentEvent) -> Branch:
         target.insert("insert_event", [tuple(row) for sub, row in rows if not sub])
         target.insert("insert_sibling", [(sub, *row) for sub, row in rows if sub])
         count += len(rows)
+        learnt = source.all("authors", since=rows[0][1][0], until=rows[-1][1][0])
+        target.insert("put_author", [tuple(row) for row in learnt])
         for _, row in rows:
             put(objects, row)
     target.many("put_lease", leases_at(source.all("leases"), note.revision))

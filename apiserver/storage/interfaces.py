@@ -8,6 +8,7 @@ from typing import Protocol, Self
 
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apiserver.storage.records import (
+    Author,
     Change,
     ComponentEvent,
     Entry,
@@ -15,6 +16,7 @@ from kubeskew.apiserver.storage.records import (
     Key,
     Lease,
     Page,
+    Place,
     Transaction,
 )
 
@@ -116,6 +118,12 @@ class Log(Protocol):
     async def transact(self, transaction: Transaction) -> tuple[int, Sequence[Event]]:
         """Writes all changes at one revision, which comes first in the result; without changes it is the
         newest. Raises RevisionMismatchError, WrittenSinceError; then nothing was written.
+        """
+        ...
+
+    async def attribute(self, authors: Sequence[tuple[Place, Author]]) -> None:
+        """Keeps who wrote events, which all readers get from then on in the place of the author that they
+        were written with. The first author of an event counts; places without one are left out.
         """
         ...
 

@@ -4,7 +4,7 @@ For runs in virtual time, which cannot see foreign threads, and as the model tha
 against. Every append is a transaction of its own.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, takewhile
@@ -27,6 +27,7 @@ from kubeskew.apiserver.storage.projection import (
 )
 from kubeskew.apiserver.storage.records import (
     EMPTY_REVISION,
+    Author,
     Change,
     ComponentEvent,
     Entry,
@@ -34,6 +35,7 @@ from kubeskew.apiserver.storage.records import (
     Key,
     Lease,
     Moment,
+    Place,
     Transaction,
     Verb,
     merged,
@@ -56,6 +58,7 @@ class MemoryRecords:
 
     def __init__(self) -> None:
         self.events: list[Event] = []
+        self.attributed: set[Place] = set()  # events whose author was learnt
         self.states: dict[Key, State] = {}
         self.timeline: list[ComponentEvent] = []
         self.newest = EMPTY_REVISION
@@ -89,6 +92,12 @@ class MemoryRecords:
                     span.revoked = revision
         return written
 
+    def attribute(self, place: Place, author: Author) -> None:
+        at = bisect_left(self.events, place, key=_place)
+        if place not in self.attributed and at < len(self.events) and _place(self.events[at]) == place:
+            self.events[at] = self.events[at]._replace(author=author)
+            self.attributed.add(place)
+
     def record(self, event: ComponentEvent) -> None:
         self.timeline.append(replace(event, revision=self.newest))
 
@@ -107,6 +116,7 @@ class MemoryRecords:
         branch = MemoryRecords()
         branch.newest, branch.compacted = note.revision, self.compacted
         branch.events = [event for event in self.events if event.revision <= note.revision]
+        branch.attributed = {place for place in self.attributed if place[0] <= note.revision}
         left = fold(branch.events)
         branch.states = {event.key: State(left.get(event.key), event.revision) for event in branch.events}
         branch.leases = [
@@ -153,6 +163,12 @@ class MemoryLog:
         if events:
             self._listener(events)
         return revision, events
+
+    async def attribute(self, authors: Sequence[tuple[Place, Author]]) -> None:
+        if self._closed:
+            raise StorageError("the store is closed")
+        for place, author in authors:
+            self._records.attribute(place, author)
 
     async def shared_revisions(self) -> Sequence[int]:
         return sorted({event.revision for event in self._records.events if event.sub})
@@ -224,6 +240,7 @@ class MemoryLog:
                 event.verb is Verb.DELETE and event.revision <= revision and event.revision < records.newest
             )
         ]
+        records.attributed &= set(map(_place, records.events))
         records.leases = [span for span in records.leases if not 0 < span.revoked <= revision]
         records.compacted = revision
 
@@ -269,6 +286,10 @@ class MemoryReader:
 
     async def close(self) -> None:
         """Memory needs no closing."""
+
+
+def _place(event: Event) -> Place:
+    return event.revision, event.sub
 
 
 def _nobody(events: Sequence[Event]) -> None:

@@ -9,7 +9,17 @@ from typing import Self
 import orjson
 
 from kubeskew.apiserver.storage.interfaces import CompactedError, FutureRevisionError
-from kubeskew.apiserver.storage.records import EMPTY_REVISION, ComponentEvent, Entry, Event, Key, Lease, Verb
+from kubeskew.apiserver.storage.records import (
+    EMPTY_REVISION,
+    Author,
+    ComponentEvent,
+    Entry,
+    Event,
+    Key,
+    Lease,
+    Place,
+    Verb,
+)
 from kubeskew.apiserver.storage.statements import Session, entry_of_event, event_of, microseconds
 
 Range = tuple[int, int]  # the first and the last
@@ -193,6 +203,9 @@ def compact_some(session: Session, revision: int) -> int:
     until = min(since + COMPACTION_STEP, revision)
     if until > since:
         further = session.all("superseded_siblings", since=since, until=until)  # as events say that go now
+        if session.all("any_author"):
+            gone = session.all("superseded", since=since, until=until)
+            session.many("remove_author", [*((revision, 0) for (revision,) in gone), *map(tuple, further)])
         deleted = session.run("remove_superseded", since=since, until=until)
         session.many("remove_sibling", [tuple(row) for row in further])
         session.run("forget_leases", until=until)
@@ -214,6 +227,13 @@ def record(session: Session, event: ComponentEvent) -> None:
         time=microseconds(event.time),
         detail=event.detail,
     )
+
+
+def attribute(session: Session, authors: Sequence[tuple[Place, Author]]) -> None:
+    """The first author of an event counts; places without one are left out."""
+    asked = orjson.dumps([(revision, sub, "") for (revision, sub), _ in authors]).decode()
+    present = sorted(place for (place,) in session.all("present", keys=asked))
+    session.insert("put_author", [(*authors[place][0], *authors[place][1]) for place in present])
 
 
 def grant(session: Session, lease: Lease) -> None:

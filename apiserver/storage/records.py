@@ -13,6 +13,9 @@ FORKED, REWOUND = "forked", "rewound"  # on the time line where a log was branch
 DAMAGED = b"\xff"  # stands for a value that is not what was written: no object is encoded so
 
 
+Place = tuple[int, int]  # of an event: its revision and sub-revision
+
+
 class Verb(StrEnum):
     CREATE = "create"
     UPDATE = "update"
@@ -92,7 +95,9 @@ class Lease(NamedTuple):
 
 
 class Event(NamedTuple):
-    """Events never change. `previous` is the revision of the object before, 0 for a create.
+    """Events never change, but that the log may learn an author later.
+
+    `previous` is the revision of the object before, 0 for a create.
 
     `previous_value` is the state before (None for a create): a watch with a selector needs it.
     `created` is the revision of the create event of the same object, so that a compacted log still knows it.

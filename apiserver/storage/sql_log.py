@@ -20,6 +20,7 @@ from kubeskew.apiserver.storage.interfaces import DamageError, StorageError
 from kubeskew.apiserver.storage.operations import (
     NO_LIMIT,
     Metadata,
+    attribute,
     compact_some,
     compacted,
     entries_at,
@@ -45,6 +46,7 @@ from kubeskew.apiserver.storage.projection import (
 )
 from kubeskew.apiserver.storage.records import (
     EMPTY_REVISION,
+    Author,
     Change,
     ComponentEvent,
     Entry,
@@ -52,6 +54,7 @@ from kubeskew.apiserver.storage.records import (
     Key,
     Lease,
     Moment,
+    Place,
     Transaction,
     merged,
 )
@@ -283,6 +286,10 @@ class SQLLog:
         self._queue.append((change, waiter))
         self._wake.set()
         return waiter
+
+    async def attribute(self, authors: Sequence[tuple[Place, Author]]) -> None:
+        if authors:
+            await self._database.write(lambda session: attribute(session, authors))
 
     async def shared_revisions(self) -> Sequence[int]:
         rows = await self._database.read(lambda session: session.all("shared_revisions"))

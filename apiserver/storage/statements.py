@@ -15,7 +15,7 @@ import sqlalchemy.engine
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apiserver.storage.projection import is_intact
 from kubeskew.apiserver.storage.records import DAMAGED, Author, ComponentEvent, Entry, Event, Key, Verb
-from kubeskew.migrations.tables import events, leases, meta, objects, siblings, timeline
+from kubeskew.migrations.tables import authors, events, leases, meta, objects, siblings, timeline
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
@@ -137,26 +137,30 @@ class Dialect:
 
 
 EVENT_COLUMNS = len(events.c)
+_LEARNT = EVENT_COLUMNS + 1  # where `authors` begins in a row of `after`, behind the value before
 _KEY = ("resource", "namespace", "name")
+_AUTHOR = ("user", "component", "component_version", "server_version", "request_id")
 _before = events.alias("before")
-_event_columns = (events, _before.c.value)
+_columns_after = (_before.c.value, *(authors.c[name] for name in _AUTHOR))
+_event_columns = (events, *_columns_after)
 
 
 def _of_same(table: sa.FromClause, other: sa.FromClause) -> sa.ColumnElement[bool]:
     return sa.and_(*(table.c[name] == other.c[name] for name in _KEY))
 
 
-def _with_before(table: sa.Table) -> sa.Join:
-    """Joins the events before, as far as they are in `events`."""
+def _completed(table: sa.Table, sub: sa.ColumnElement[int]) -> sa.Join:
+    """Joins the events before, as far as they are in `events`, and authors that were learnt."""
     before = sa.and_(
         _before.c.revision == table.c.previous, table.c.verb != Verb.CREATE.value, _of_same(_before, table)
     )
-    return table.outerjoin(_before, before)
+    learnt = sa.and_(authors.c.revision == table.c.revision, authors.c.sub == sub)
+    return table.outerjoin(_before, before).outerjoin(authors, learnt)
 
 
-_event_source = _with_before(events)
-_sibling_columns = (siblings, _before.c.value)
-_sibling_source = _with_before(siblings)
+_event_source = _completed(events, sa.literal_column("0"))
+_sibling_columns = (siblings, *_columns_after)
+_sibling_source = _completed(siblings, siblings.c.sub)
 
 
 def _events_after(*, filtered: bool) -> sa.Select[Any]:
@@ -250,7 +254,7 @@ def _last(table: sa.Table, dialect: Dialect) -> sa.ScalarSelect[Any]:
 
 def _superseded(table: sa.Table) -> sa.ColumnElement[bool]:
     """True for the events that those in (`since`, `until`] end: states before them, and deletions."""
-    newest = sa.select(sa.func.max(events.c.revision)).scalar_subquery()
+    newest = sa.select(sa.func.max(events.c.revision)).correlate(None).scalar_subquery()
     later = [events.alias("later"), siblings.alias("later_siblings")]
     ended = sa.union_all(
         *(
@@ -290,6 +294,33 @@ def _put_object(dialect: Dialect) -> Any:
 def _put_meta(dialect: Dialect) -> Any:
     put = dialect.upsert(meta)
     return put.on_conflict_do_update(index_elements=[meta.c.name], set_={"value": put.excluded.value})
+
+
+def _put_author(dialect: Dialect) -> Any:
+    """The first one counts."""
+    return dialect.upsert(authors).on_conflict_do_nothing(index_elements=list(authors.primary_key))
+
+
+def _present(dialect: Dialect) -> sa.CompoundSelect[Any]:
+    """Selects which of the asked places have an event; a place is asked for as a key with an empty name."""
+    revision, sub = (sa.cast(part, sa.BigInteger) for part in dialect.parts[:2])
+    first = sa.and_(events.c.revision == revision, sub == sa.literal_column("0"))
+    further = sa.and_(siblings.c.revision == revision, siblings.c.sub == sub)
+    return sa.union_all(
+        sa.select(dialect.place).select_from(dialect.asked.join(events, first)),
+        sa.select(dialect.place).select_from(dialect.asked.join(siblings, further)),
+    )
+
+
+def _strays() -> sa.Select[Any]:
+    """Selects places of authors that no event has."""
+    first = sa.exists().where(events.c.revision == authors.c.revision, authors.c.sub == 0)
+    further = sa.exists().where(siblings.c.revision == authors.c.revision, siblings.c.sub == authors.c.sub)
+    return (
+        sa.select(authors.c.revision, authors.c.sub)
+        .where(sa.not_(first), sa.not_(further))
+        .order_by(authors.c.revision, authors.c.sub)
+    )
 
 
 def _put_lease(dialect: Dialect) -> Any:
@@ -347,6 +378,15 @@ NAMED: Mapping[str, sa.ClauseElement] = {
     "remove_sibling": sa.delete(siblings).where(
         siblings.c.revision == sa.bindparam("revision"), siblings.c.sub == sa.bindparam("sub")
     ),
+    "any_author": sa.select(authors.c.revision).limit(1),
+    "authors": sa.select(authors)
+    .where(authors.c.revision >= sa.bindparam("since"), authors.c.revision <= sa.bindparam("until"))
+    .order_by(authors.c.revision, authors.c.sub),
+    "stray_authors": _strays(),
+    "superseded": sa.select(events.c.revision).where(_superseded(events)),
+    "remove_author": sa.delete(authors).where(
+        authors.c.revision == sa.bindparam("revision"), authors.c.sub == sa.bindparam("sub")
+    ),
     "leases": sa.select(leases).order_by(leases.c.id, leases.c.granted),
     "revoke": sa.update(leases)
     .where(leases.c.id == sa.bindparam("lease"), leases.c.revoked == 0)
@@ -370,6 +410,8 @@ def compile_all(dialect: Dialect) -> dict[str, Statement]:
         "put_object": _put_object(dialect),
         "put_meta": _put_meta(dialect),
         "put_lease": _put_lease(dialect),
+        "put_author": _put_author(dialect),
+        "present": _present(dialect),
     }
     return {name: _compile(name, clause, dialect.compiler) for name, clause in named.items()}
 
@@ -401,7 +443,7 @@ def event_row(event: Event, previous: int, digest: int) -> Row:
 
 
 def event_of(row: Sequence[Any], sub: int = 0) -> Event:
-    """Columns are those of `after`: the columns of `events`, then the value before.
+    """Columns are those of `after`: the columns of `events`, then the value before and the author learnt.
 
     A damaged event has DAMAGED as its value; one that does not even name its object raises ValueError.
     """
@@ -416,13 +458,19 @@ def event_of(row: Sequence[Any], sub: int = 0) -> Event:
         value,
         0 if created else row[7],
         None if created else before,
-        Author(row[9], row[10], row[11], row[12], row[13]),
+        Author(row[9], row[10], row[11], row[12], row[13]) if row[_LEARNT] is None else _learnt(row),
         EPOCH if value is DAMAGED else moment_of(row[14]),
         row[8],
         sub,
         row[17],
         row[18],
     )
+
+
+def _learnt(row: Sequence[Any]) -> Author:
+    """A damaged author does not count."""
+    texts = row[_LEARNT:]
+    return Author(*(texts if all(isinstance(text, str) for text in texts) else row[9:14]))
 
 
 def _damaged(row: Sequence[Any]) -> bytes:

@@ -10,11 +10,10 @@ from kubeskew.apimachinery.clock import micro_timestamp
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.storage.etcd.keys import OPAQUE, opaque_value
 from kubeskew.apiserver.storage.interfaces import DamageError
-from kubeskew.apiserver.storage.records import DAMAGED, ComponentEvent, Event, Moment
+from kubeskew.apiserver.storage.records import DAMAGED, ComponentEvent, Event, Moment, Place
 from kubeskew.conformance.evidence.log import ComponentChange, Logged, Write
 
 Row = dict[str, Any]
-Place = tuple[int, int]  # revision and sub-revision
 
 _NODE_USER = "system:node:"
 
@@ -29,7 +28,8 @@ async def evidence(
 ) -> list[Logged]:
     """Reads moments with their objects, as scenarios judge them. Raises DamageError if one is damaged.
 
-    `known` keeps the writes by their places, for a caller that reads one log again and again.
+    `known` keeps the writes by their places, for a caller that reads one log again and again; a write whose
+    author the log has learnt since is read again.
     """
     writes = {} if known is None else known
     return [_logged(moment, writes) async for moment in moments]
@@ -49,12 +49,13 @@ def _logged(moment: Moment, known: MutableMapping[Place, Write]) -> Logged:
         )
     place = moment.revision, moment.sub
     write = known.get(place)
-    if write is None:
+    author = moment.author
+    if write is None or (write.server, write.user) != (author.server_version, author.user):
         key = moment.key
         write = known[place] = Write(
             *(moment.revision, _time(moment.time), moment.verb.value),
             *(key.resource, key.namespace, key.name, _writer(moment)),
-            *(_value(moment), moment.author.server_version, moment.author.user),
+            *(_value(moment), author.server_version, author.user),
         )
     return write
 

@@ -21,7 +21,7 @@ from kubeskew.apiserver.storage.integrity import (
     rebuilt,
 )
 from kubeskew.apiserver.storage.interfaces import StorageError
-from kubeskew.apiserver.storage.operations import Metadata, newest
+from kubeskew.apiserver.storage.operations import NO_LIMIT, Metadata, newest
 from kubeskew.apiserver.storage.postgresql.connections import FAILURES, Connection, PostgreSQLServer, close
 from kubeskew.apiserver.storage.postgresql.database import PostgreSQLDatabase
 from kubeskew.apiserver.storage.records import Branch, ComponentEvent
@@ -88,6 +88,7 @@ def _salvage(session: Session) -> Salvage:
     return Salvage(
         events={revision: row for (revision, sub), row in rows.items() if not sub},
         siblings={place: row for place, row in rows.items() if place[1]},
+        authors=session.all("authors", since=0, until=NO_LIMIT),
         projection=[entry_of(row) for row in session.all("entries")],
         timeline=session.all("timeline", since=0, seq=0),
         leases=session.all("leases"),

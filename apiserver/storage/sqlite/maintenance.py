@@ -41,7 +41,7 @@ from kubeskew.apiserver.storage.sqlite.database import (
 )
 from kubeskew.apiserver.storage.statements import Row, Session, entry_of, entry_row
 from kubeskew.migrations import upgrade
-from kubeskew.migrations.tables import events, leases, meta, objects, siblings, timeline
+from kubeskew.migrations.tables import authors, events, leases, meta, objects, siblings, timeline
 
 _SOURCE = "source"  # the schema under which the source is attached
 CHUNK_ROWS = 500
@@ -100,7 +100,7 @@ def _fill(raw: sqlite3.Connection, origin: sqlite3.Connection, source: str, revi
         origin.backup(raw)
         raw.execute("PRAGMA journal_mode=OFF")  # an unfinished file is deleted
         raw.execute("BEGIN")
-        for table in (events, siblings, timeline):
+        for table in (events, siblings, authors, timeline):
             raw.execute(_sql(delete(table).where(table.c.revision > revision)))
         raw.execute(_sql(delete(objects)))
         return
@@ -112,6 +112,7 @@ def _fill(raw: sqlite3.Connection, origin: sqlite3.Connection, source: str, revi
     _copy(raw, leases)
     _copy(raw, events, revision)
     _copy(raw, siblings, revision)
+    _copy(raw, authors, revision)
     _copy(raw, timeline, revision)
 
 
@@ -253,11 +254,14 @@ def _salvage(session: Session, mark: int) -> Salvage:
     timeline: list[Row] = []
     with suppress(sqlite3.DatabaseError):
         timeline = session.all("timeline", since=0, seq=0)
+    learnt: list[Row] = []
+    with suppress(sqlite3.DatabaseError):
+        learnt = session.all("authors", since=0, until=NO_LIMIT)
     leases: list[Row] = []
     with suppress(sqlite3.DatabaseError):
         leases = session.all("leases")
     siblings = {(row[1], row[0]): row[1:] for row in further}
-    return Salvage(events, siblings, projection, timeline, leases, Metadata.read(session))
+    return Salvage(events, siblings, learnt, projection, timeline, leases, Metadata.read(session))
 
 
 def _one_by_one(session: Session, revision: int, mark: int) -> Iterator[tuple[int, Row]]:

@@ -7,6 +7,7 @@ from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.storage.etcd.backing import Transaction, Write
 from kubeskew.apiserver.storage.etcd.log_backing import LogBacking
+from kubeskew.apiserver.storage.records import Author, Place
 from kubeskew.apiserver.storage.sql_log import LogReader, SQLLog
 from kubeskew.conformance.evidence import rows
 from kubeskew.conformance.evidence.log import Write as LoggedWrite
@@ -34,7 +35,7 @@ async def written(directory: Path) -> str:
 
 async def test_evidence_shows_what_they_hold(tmp_path: Path):
     """Each write of a revision comes with its own value, text and bytes that are no text included."""
-    known: dict[rows.Place, LoggedWrite] = {}
+    known: dict[Place, LoggedWrite] = {}
     async with await LogReader.open(await written(tmp_path)) as reader:
         for _ in range(2):
             logged = await rows.evidence(reader.events(), known)
@@ -52,3 +53,18 @@ async def test_an_audit_reports_objects_alone(tmp_path: Path):
     assert [(finding.what, finding.key.name) for finding in findings if finding.what == "unreadable"] == [
         ("unreadable", "/registry/pods/default/b")
     ]
+
+
+async def test_evidence_read_again_has_authors_learnt_since(tmp_path: Path):
+    """A reader of one log, again and again, gets who wrote as soon as the log knows it."""
+    url, clock = await written(tmp_path), SystemClock()
+    known: dict[Place, LoggedWrite] = {}
+    log = await SQLLog.open(url, clock)
+    async with await LogReader.open(url) as reader:
+        await rows.evidence(reader.events(), known)
+        await log.attribute([((2, 1), Author("alice", "kubectl", "1.36", "1.36.3", "id"))])
+        logged = await rows.evidence(reader.events(), known)
+    await log.close()
+    assert [(write.by, write.user) for write in logged if isinstance(write, LoggedWrite)][:3] == [
+        ("kube-apiserver", ""), ("kubectl 1.36", "alice"), ("kube-apiserver", "")
+    ]  # fmt: skip
