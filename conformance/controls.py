@@ -12,7 +12,7 @@ from kubeskew.apimachinery.faults.fault import FaultReport
 from kubeskew.apimachinery.known_names import all_names, did_you_mean, meant
 from kubeskew.apimachinery.versions import DEFAULT_VERSION
 from kubeskew.apiserver.storage.factory import Reader
-from kubeskew.apiserver.storage.records import Entry
+from kubeskew.apiserver.storage.records import Entry, Place
 from kubeskew.cluster import config, drivers, kubelet_files
 from kubeskew.cluster.change_plan import release
 from kubeskew.cluster.cluster import Cluster
@@ -27,7 +27,7 @@ from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.evidence.log import Logged, Write
 from kubeskew.conformance.evidence.node_files import node_records
 from kubeskew.conformance.evidence.nodes import NodeRecords, PreparedClaim
-from kubeskew.conformance.evidence.rows import Place, evidence, rows
+from kubeskew.conformance.evidence.rows import evidence, rows
 from kubeskew.conformance.invariants.invariant import Violation
 from kubeskew.conformance.invariants.judgement import judge
 from kubeskew.conformance.storage.nodes import KeptNode, kept_nodes

@@ -106,7 +106,8 @@ class Log(Protocol):
     def subscribe(self, listener: Callable[[Sequence[Event]], None]) -> None:
         """Calls `listener` with each batch that this process commits, in order, before its appenders return.
 
-        There is one listener; it runs on the event loop and must neither block nor raise.
+        Listeners are called in the order in which they came; they run on the event loop and must neither
+        block nor raise.
 
         """
         ...

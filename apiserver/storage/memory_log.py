@@ -142,17 +142,21 @@ class MemoryLog:
         self.shared = shared
         self._records = records if records is not None else MemoryRecords()
         self._closed = False
-        self._listener: Callable[[Sequence[Event]], None] = _nobody
+        self._listeners: list[Callable[[Sequence[Event]], None]] = []
 
     def subscribe(self, listener: Callable[[Sequence[Event]], None]) -> None:
-        self._listener = listener
+        self._listeners.append(listener)
+
+    def _publish(self, events: Sequence[Event]) -> None:
+        for listener in self._listeners:
+            listener(events)
 
     async def append(self, change: Change) -> Event:
         check(change)
         if self._closed:
             raise StorageError("the store is closed")
         event = self._records.append(change)
-        self._listener([event])
+        self._publish([event])
         return event
 
     async def transact(self, transaction: Transaction) -> tuple[int, Sequence[Event]]:
@@ -161,7 +165,7 @@ class MemoryLog:
             raise StorageError("the store is closed")
         revision, events = self._records.transact(transaction)
         if events:
-            self._listener(events)
+            self._publish(events)
         return revision, events
 
     async def attribute(self, authors: Sequence[tuple[Place, Author]]) -> None:
@@ -290,7 +294,3 @@ class MemoryReader:
 
 def _place(event: Event) -> Place:
     return event.revision, event.sub
-
-
-def _nobody(events: Sequence[Event]) -> None:
-    """Stands in until a listener subscribes."""

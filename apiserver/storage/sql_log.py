@@ -228,7 +228,7 @@ class SQLLog:
     def __init__(self, database: Database, head: Head) -> None:
         self._database = database
         self._head = head
-        self._listener: Listener | None = None
+        self._listeners: list[Listener] = []
         self._queue: deque[Waiting] = deque()
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()  # no transaction of ours is under way
@@ -268,7 +268,7 @@ class SQLLog:
         return not self._refused and not self._writer.done() and self._database.there
 
     def subscribe(self, listener: Listener) -> None:
-        self._listener = listener
+        self._listeners.append(listener)
 
     async def append(self, change: Change) -> Event:
         event: Event = await self._enqueue(change)
@@ -374,11 +374,11 @@ class SQLLog:
     def _publish(self, events: Sequence[Event]) -> None:
         if events:
             self._head.newest = events[-1].revision
-            if self._listener is not None:
+            for listener in self._listeners:
                 try:
-                    self._listener(events)
+                    listener(events)
                 except Exception:  # the events are written, and the listener can read them again
-                    logger.exception("the log's listener failed")
+                    logger.exception("a listener of the log failed")
 
     async def revision(self) -> int:
         if not self.shared:

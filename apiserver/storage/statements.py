@@ -141,8 +141,8 @@ _LEARNT = EVENT_COLUMNS + 1  # where `authors` begins in a row of `after`, behin
 _KEY = ("resource", "namespace", "name")
 _AUTHOR = ("user", "component", "component_version", "server_version", "request_id")
 _before = events.alias("before")
-_columns_after = (_before.c.value, *(authors.c[name] for name in _AUTHOR))
-_event_columns = (events, *_columns_after)
+_columns_after: tuple[Any, ...] = (_before.c.value, *(authors.c[name] for name in _AUTHOR))
+_event_columns: tuple[Any, ...] = (events, *_columns_after)
 
 
 def _of_same(table: sa.FromClause, other: sa.FromClause) -> sa.ColumnElement[bool]:
@@ -159,7 +159,7 @@ def _completed(table: sa.Table, sub: sa.ColumnElement[int]) -> sa.Join:
 
 
 _event_source = _completed(events, sa.literal_column("0"))
-_sibling_columns = (siblings, *_columns_after)
+_sibling_columns: tuple[Any, ...] = (siblings, *_columns_after)
 _sibling_source = _completed(siblings, siblings.c.sub)
 
 

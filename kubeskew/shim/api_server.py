@@ -6,6 +6,7 @@ itself.
 """
 
 import asyncio
+import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -21,6 +22,7 @@ from kubeskew.apimachinery.environment import announcement
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.process.component import ComponentContext
 from kubeskew.apiserver.faults import ServerFaults
+from kubeskew.apiserver.registry.requests.scope import component_of
 from kubeskew.apiserver.routes.announcements import event_of
 from kubeskew.apiserver.storage.etcd.grpc_server import GRPCServer
 from kubeskew.apiserver.storage.etcd.log_backing import LogBacking
@@ -28,6 +30,8 @@ from kubeskew.apiserver.storage.etcd.server import EtcdServer
 from kubeskew.apiserver.storage.factory import SQLStorage
 from kubeskew.apiserver.storage.interfaces import Log, StorageError
 from kubeskew.apiserver.storage.records import Author, Change
+from kubeskew.shim.audit import AuditSink, audit_policy
+from kubeskew.shim.audit_webhook import AuditWebhook
 from kubeskew.shim.cluster_network import ClusterNetwork
 from kubeskew.shim.egress import Egress, egress_selection
 from kubeskew.shim.program_file import Program, Server
@@ -80,6 +84,13 @@ async def _serve(
         stack.push_async_callback(egress.close)
         selection = egress_selection(server.egress_socket)
         private_part(server.egress_config, selection).replace(server.egress_config)
+        sink = AuditSink(event_log, clock, program.version, component_of, author)
+        stack.push_async_callback(sink.close)
+        webhook = AuditWebhook(sink.received)
+        stack.push_async_callback(webhook.close)
+        await webhook.start()
+        private_part(server.audit_config, webhook.kubeconfig()).replace(server.audit_config)
+        private_part(server.audit_policy, json.dumps(audit_policy())).replace(server.audit_policy)
         if faults is not None:
             stack.push_async_callback(faults.stop)
             faults.reload()

@@ -31,7 +31,9 @@ class Server:
     etcd_socket: Path
     timeline_socket: Path
     egress_socket: Path
-    egress_config: Path  # which the shim writes for the program
+    egress_config: Path  # which the shim writes for the program, like the next two
+    audit_policy: Path
+    audit_config: Path
     services: Mapping[str, str]  # HOST:PORT by NAMESPACE/NAME, of Services that are processes of the cluster
     port: int  # of the program
     shared_port: int  # of all API servers of the cluster; 0 if there is one
@@ -94,6 +96,8 @@ def _server(body: dict[str, Any]) -> Server:
         timeline_socket=Path(body["timelineSocket"]),
         egress_socket=Path(body["egressSocket"]),
         egress_config=Path(body["egressConfig"]),
+        audit_policy=Path(body["auditPolicy"]),
+        audit_config=Path(body["auditConfig"]),
         services=body.get("services") or {},
         port=body["port"],
         shared_port=body.get("sharedPort") or 0,

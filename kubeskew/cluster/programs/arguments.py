@@ -72,10 +72,20 @@ def _server(directory: StateDir, state: State, process: Process) -> dict[str, An
         "timelineSocket": str(directory.timeline_sockets(state) / process.name),
         "egressSocket": str(directory.egress_socket(state, process.name)),
         "egressConfig": str(_egress_config(directory, process)),
+        "auditPolicy": str(_audit_policy(directory, process)),
+        "auditConfig": str(_audit_config(directory, process)),
         "services": addons.local_services(state),
         "port": process.port,
         "sharedPort": state.shared_port,
     }
+
+
+def _audit_policy(directory: StateDir, process: Process) -> Path:
+    return directory.program_file(process.name).with_suffix(".audit-policy.json")
+
+
+def _audit_config(directory: StateDir, process: Process) -> Path:
+    return directory.program_file(process.name).with_suffix(".audit.kubeconfig")
 
 
 def _egress_config(directory: StateDir, process: Process) -> Path:
@@ -168,6 +178,10 @@ def _apiserver(around: Around) -> list[dict[str, Any]]:
         "storage-media-type": "application/json",
         "etcd-compaction-interval": "0",  # the log keeps its history
         "egress-selector-config-file": str(_egress_config(around.directory, around.process)),
+        "audit-policy-file": str(_audit_policy(around.directory, around.process)),
+        "audit-webhook-config-file": str(_audit_config(around.directory, around.process)),
+        "audit-webhook-batch-max-wait": "200ms",
+        "audit-webhook-batch-throttle-enable": "false",
     }
     args = [f"--{flag}={value}" for flag, value in flags.items()]
     return [{"name": "", "args": [*args, *around.settings(), *around.args], "env": dict(around.env)}]

@@ -88,6 +88,8 @@ class ServerShim:
                 "timelineSocket": str(self.runtime / "timeline" / "apiserver"),
                 "egressSocket": str(self.runtime / "egress"),
                 "egressConfig": str(self.directory / "egress.json"),
+                "auditPolicy": str(self.directory / "audit-policy.json"),
+                "auditConfig": str(self.directory / "audit.kubeconfig"),
                 "services": self.services,
                 "port": self.port,
                 "sharedPort": shared_port,

@@ -76,7 +76,8 @@ class PausingLog(MemoryLog):
             revision, events = self._records.transact(transaction)
             await self._pause()
             if events:
-                self._listener(events)
+                for listener in self._listeners:
+                    listener(events)
         await self._pause()
         return revision, events
 
