@@ -119,8 +119,18 @@ def _race(name: str, chance: random.Random) -> Step:
 
 
 _WAYS: Mapping[Callable[[str, random.Random], Step], int] = {
-    **{_create: 6, _update: 6, _patch: 4, _apply: 4, _delete: 4, _release: 2, _get: 3},
-    **{_list: 6, _watch: 1, _race: 1, _generate: 1, _delete_all: 1},
+    _create: 6,
+    _update: 6,
+    _patch: 4,
+    _apply: 4,
+    _delete: 4,
+    _release: 2,
+    _get: 3,
+    _list: 6,
+    _watch: 1,
+    _race: 1,
+    _generate: 1,
+    _delete_all: 1,
 }
 
 
