@@ -222,3 +222,17 @@ def _differences(want: Any, got: Any, path: str = "") -> Iterator[str]:
             yield from _differences(want[at], got[at], f"{path}[{at}]")
     elif want != got or isinstance(want, bool) != isinstance(got, bool):
         yield f"{path}: expected {want!r}, got {got!r}"
+
+
+def apart(run: Run, other: Run) -> list[str]:
+    """Returns what differs between two runs of one sequence, step by step, at the level of each step."""
+    sequence = run.sequence
+    ways = Normaliser(run), Normaliser(other)
+    found = []
+    for number, step in enumerate(sequence["steps"]):
+        compared = {**step, "ignore": sequence["ignore"] + step.get("ignore", [])}
+        raw = [one.answers[number] if number < len(one.answers) else None for one in (run, other)]
+        answers = [way.answer(answer, compared) for way, answer in zip(ways, raw, strict=True)]
+        left, right = (_reduced(answer, step.get("compare", "full")) for answer in answers)
+        found += [f"step {number + 1}: {difference}" for difference in _differences(left, right)]
+    return found
