@@ -93,7 +93,7 @@ async def events(api: Caller, target: str, number: int) -> list[Any]:
 
 
 async def at_one_revision(api: Caller, fresh: Caller, target: str) -> tuple[Any, Any]:
-    """Returns the answers of both to a list, between which nothing was written: a definition's controllers may
+    """Returns both answers to a list, between which nothing was written: a definition's controllers may
     write its status at any time."""
     while True:
         revision = api.server.services.store.revision
