@@ -18,11 +18,13 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from benchmarks.connection import Connection
+from benchmarks.server import until_ready
 
 TOKEN = "admin"
 ROOT = Path(__file__).parents[1]
 ETCD = os.environ.get("ETCD") or shutil.which("etcd")
 STORES = ("etcd", "kubeskew etcd")
+_READY_SECONDS = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,8 @@ async def real_server(
                 running.append(process)
                 await _listening(process, store_port if len(running) == 1 else port, directory)
             server = RealServer(port, store_port, running[1].pid, running[0].pid, directory)
-            await _ready(server)
+            async with asyncio.timeout(_READY_SECONDS):
+                await until_ready(server)
             yield server
         finally:
             for process in reversed(running):
@@ -130,16 +133,3 @@ async def _listening(process: subprocess.Popen[bytes], port: int, directory: Pat
         else:
             writer.close()
             return
-
-
-async def _ready(server: RealServer) -> None:
-    async with asyncio.timeout(120):
-        while True:
-            try:
-                async with server.connection() as connection:
-                    status, _ = await connection.request("GET", "/readyz")
-                    if status == 200:
-                        return
-            except OSError:
-                pass
-            await asyncio.sleep(0.1)

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 from benchmarks.connection import Connection
 from kubeskew.apimachinery.clock import SystemClock
@@ -74,7 +75,7 @@ async def running_processes(
                 running[process] = _started([*known, *arguments])
                 if process == "apiserver":
                     server = Server(ports[process], token, directory.ca, running[process].pid, 0.0)
-                    await _ready(server)
+                    await until_ready(server)
                     server = replace(server, start_seconds=time.perf_counter() - started)
                     await _admit_pods(server)
             yield Processes(server, running, ports)
@@ -100,7 +101,14 @@ def _ended(running: Mapping[str, subprocess.Popen[bytes]]) -> Iterator[None]:
             process.wait(20)
 
 
-async def _ready(server: Server) -> None:
+class Connects(Protocol):
+    """An API server that the benchmarks can connect to."""
+
+    def connection(self) -> Connection: ...
+
+
+async def until_ready(server: Connects) -> None:
+    """Waits until the server says that it is ready."""
     while True:
         try:
             async with server.connection() as connection:

@@ -4,7 +4,7 @@ Source: k8s.io/klog/v2/klog.go, internal/serialize/keyvalues.go, and component-b
 """
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 import orjson
@@ -44,7 +44,8 @@ def time_of(line: str, now: datetime) -> str:
 def _of_year(now: datetime, month: int, day: int, clock: timedelta) -> str:
     for year in (now.year + 1, now.year, now.year - 1):  # the machine's zone may have another one
         try:
-            moment = (datetime(year, month, day) + clock).astimezone(UTC)  # noqa: DTZ001 - klog writes local time
+            local = datetime.combine(date(year, month, day), time.min) + clock  # klog names no zone
+            moment = local.astimezone(UTC)
         except ValueError:  # the 29th of February, or no date at all
             continue
         if moment <= now + _AHEAD:

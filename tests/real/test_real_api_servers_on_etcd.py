@@ -117,7 +117,7 @@ def fixed() -> list[dict[str, Any]]:
     return [{one["name"]: one} for one in (listed_by_watch(), expiring(), compacted())]
 
 
-@pytest.mark.skipif(not ETCD, reason="no etcd: set ETCD to its path")
+@pytest.mark.skipif(ETCD is None, reason="needs etcd: on PATH, or its path in the environment as ETCD")
 @pytest.mark.parametrize("minor", MINORS)
 async def test_answers_are_those_above_etcd(binaries: Path, minor: str):
     """Recorded sequences, seeded mixes, expiry and compaction are answered alike above both stores."""

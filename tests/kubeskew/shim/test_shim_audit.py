@@ -185,7 +185,7 @@ async def test_memory_is_bounded(log: Log, monkeypatch: pytest.MonkeyPatch):
     assert (len(sink._claims), len(sink._writes), len(sink._places)) == (0, 0, 0)
 
 
-async def test_a_refusing_database_is_asked_again():
+async def test_a_refusing_database_is_asked_again(monkeypatch: pytest.MonkeyPatch):
     """The authors are kept until it takes them."""
     log = MemoryLog()
     sink = sink_of(log)
@@ -194,10 +194,10 @@ async def test_a_refusing_database_is_asked_again():
     async def refuse(authors: object) -> None:
         raise StorageError("disk full")
 
-    attribute, log.attribute = log.attribute, refuse  # type: ignore[method-assign]
-    await sink.received(posted(wrote(event)))
-    await sink._settle(1)
-    log.attribute = attribute  # type: ignore[method-assign]
+    with monkeypatch.context() as refusing:
+        refusing.setattr(log, "attribute", refuse)
+        await sink.received(posted(wrote(event)))
+        await sink._settle(1)
     await sink.close()
     assert await users(log) == ["alice"]
 

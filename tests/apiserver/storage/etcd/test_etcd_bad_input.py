@@ -41,6 +41,7 @@ async def client(server: EtcdServer) -> AsyncIterator[GRPCClient]:
     yield connected
     await connected.close()
     await serving.stop()
+    await serving.stop()
 
 
 def damaged(data: bytes, draw: random.Random) -> bytes:
