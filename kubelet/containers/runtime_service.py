@@ -1,0 +1,324 @@
+"""The container runtime of one node as its kubelet sees it: CRI's verbs, within the kubelet's process.
+
+A runtime acts its containers (`simulated`), or runs them as processes of this machine (`host`). What a pod's
+specification means (volumes, secrets, claims, security contexts) is the kubelet's business: it hands over
+finished configurations. The records of sandboxes and containers (`sandbox.py`) are what CRI's
+ListPodSandbox and ContainerStatus would answer. A runtime keeps them up to date, and calls `on_change` with
+the UID of a pod of which a container changed by itself.
+
+Source: k8s.io/cri-api/pkg/apis/runtime/v1/api.proto, 1.36.
+"""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from kubeskew.apimachinery.streaming import Pipe
+from kubeskew.kubelet.containers.sandbox import Container, Sandbox
+
+
+class ContainerRuntimeError(Exception):
+    """The runtime refused or failed; the text is what its gRPC status would say."""
+
+
+class ImageError(ContainerRuntimeError):
+    """An image cannot be had: `reason` is that of the container's waiting state (ErrImagePull, …)."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class CommandTimeoutError(ContainerRuntimeError):
+    """A command did not end in its time."""
+
+
+# -- sandboxes
+
+
+class PortMapping(NamedTuple):
+    """A port of the machine that leads to one of the pod."""
+
+    container_port: int
+    host_port: int
+    protocol: str = "TCP"
+    host_ip: str = ""
+
+
+class DNSConfig(NamedTuple):
+    """The lines of /etc/resolv.conf."""
+
+    servers: Sequence[str] = ()
+    searches: Sequence[str] = ()
+    options: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PodSandboxConfig:
+    """The kubelet's request for the sandbox of a pod that begins."""
+
+    uid: str
+    namespace: str
+    name: str
+    hostname: str
+    log_directory: Path  # /var/log/pods/NAMESPACE_NAME_UID of the node
+    attempt: int = 0
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    dns: DNSConfig | None = None  # None: the node's
+    port_mappings: Sequence[PortMapping] = ()
+    sysctls: Mapping[str, str] = field(default_factory=dict)
+    host_network: bool = False
+    host_pid: bool = False
+    host_ipc: bool = False
+    shares_pid: bool = False  # one PID namespace for the pod's containers (shareProcessNamespace)
+    host_users: bool = True
+
+
+# -- containers
+
+
+class Mount(NamedTuple):
+    """A file or directory of the machine at a path of the container."""
+
+    container_path: str
+    host_path: Path
+    read_only: bool = False
+    propagation: str = "None"  # None, HostToContainer or Bidirectional
+
+
+class Device(NamedTuple):
+    """A device file; `permissions` of r, w and m."""
+
+    container_path: str
+    host_path: str
+    permissions: str = "rwm"
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerSecurity:
+    """The effect of the pod's and the container's security contexts."""
+
+    run_as_user: int | None = None  # None: the image's
+    run_as_group: int | None = None
+    supplemental_groups: Sequence[int] = ()
+    strict_groups: bool = False  # supplementalGroupsPolicy: Strict
+    privileged: bool = False
+    added_capabilities: Sequence[str] = ()
+    dropped_capabilities: Sequence[str] = ()
+    read_only_root: bool = False
+    no_new_privileges: bool = False
+    unmasked_proc: bool = False  # procMount: Unmasked
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerResources:
+    """Limits as cgroups take them; 0 or empty: none."""
+
+    cpu_shares: int = 0
+    cpu_quota: int = 0
+    cpu_period: int = 0
+    memory_bytes: int = 0
+    cpuset: str = ""
+    oom_score_adjustment: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerConfig:
+    """The kubelet's request for a container that begins. Command, args and env have no references left."""
+
+    name: str
+    image: str  # as the pod names it
+    command: Sequence[str] = ()
+    args: Sequence[str] = ()
+    working_directory: str = ""
+    env: Mapping[str, str] = field(default_factory=dict)
+    mounts: Sequence[Mount] = ()
+    devices: Sequence[Device] = ()
+    cdi_devices: Sequence[str] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    stdin: bool = False
+    stdin_once: bool = False
+    tty: bool = False
+    stop_signal: str = ""  # empty: the image's, or SIGTERM
+    security: ContainerSecurity = ContainerSecurity()
+    resources: ContainerResources = ContainerResources()
+
+
+class ContainerStats(NamedTuple):
+    """The use of a container: core seconds since its start, and bytes."""
+
+    core_seconds: float
+    working_set: int
+    resident: int
+    processes: int = 1
+    written: int = 0  # bytes of its writable layer
+    cores: float = 0.0  # at the moment
+
+
+class LogLine(NamedTuple):
+    """A piece of output, up to and with the end of the line (the last one may have none)."""
+
+    time: datetime
+    stream: str  # stdout or stderr
+    data: bytes
+
+
+# -- commands
+
+
+class CommandResult(NamedTuple):
+    """The end of a command in a container."""
+
+    exit_code: int
+    stdout: bytes
+    stderr: bytes
+
+
+class CommandStreams(Protocol):
+    """The streams of a command or of an attached container, from the runtime's side."""
+
+    async def read(self) -> bytes:
+        """The next bytes of the standard input; empty at its end."""
+        ...
+
+    async def write_stdout(self, data: bytes) -> None: ...
+
+    async def write_stderr(self, data: bytes) -> None: ...
+
+    async def resized(self) -> tuple[int, int]:
+        """(columns, rows) of the terminal, once they change."""
+        ...
+
+
+# -- images
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """The answer of ImageStatus, with the user that the image's configuration names."""
+
+    id: str  # sha256:…
+    reference: str  # NAME@sha256:…, the imageID that the API shows
+    size: int
+    names: Sequence[str] = ()
+    user: str = ""
+
+
+# -- the interface
+
+
+class ImageService(Protocol):
+    """Knows and gets the node's images."""
+
+    def images(self) -> Sequence[Image]:
+        """All that the node has."""
+        ...
+
+    def image(self, name: str) -> Image | None:
+        """None if the node does not have it."""
+        ...
+
+    async def pull_image(self, name: str) -> Image:
+        """Raises ImageError."""
+        ...
+
+
+class RuntimeService(Protocol):
+    """Runs the pods of one node. Records change only by these calls and by what containers do themselves.
+
+    Changes are kept before a call returns: a runtime that is made again on the same directory has them.
+    """
+
+    on_change: Callable[[str], None]  # called with a pod's UID when one of its containers changed by itself
+
+    async def load(self) -> None:
+        """Takes up what runs already. Raises ContainerRuntimeError if nothing can be run here."""
+        ...
+
+    async def run(self) -> None:
+        """Follows the containers until cancelled; they go on."""
+        ...
+
+    # reading
+
+    def sandboxes(self) -> Sequence[Sandbox]: ...
+
+    def sandbox(self, pod_uid: str) -> Sandbox | None: ...
+
+    # sandboxes
+
+    async def run_pod_sandbox(self, config: PodSandboxConfig) -> Sandbox:
+        """Raises ContainerRuntimeError."""
+        ...
+
+    async def stop_pod_sandbox(self, sandbox: Sandbox) -> None:
+        """Ends what runs in it and gives its address back; what it was stays readable."""
+        ...
+
+    async def remove_pod_sandbox(self, pod_uid: str) -> None: ...
+
+    # containers
+
+    async def start_container(self, sandbox: Sandbox, config: ContainerConfig) -> Container:
+        """Creates and starts the next attempt of a container; drops dead attempts but the last.
+
+        A program that cannot be started gives an ended attempt with reason StartError and exit code 128.
+        Raises ContainerRuntimeError if the container cannot be created.
+        """
+        ...
+
+    def stop_container(self, sandbox: Sandbox, container: Container, grace: float) -> None:
+        """Begins to stop it: its stop signal now, SIGKILL `grace` seconds later if it still runs."""
+        ...
+
+    async def update_resources(
+        self, sandbox: Sandbox, container: Container, resources: ContainerResources
+    ) -> None:
+        """Raises ContainerRuntimeError."""
+        ...
+
+    def stats(self, sandbox: Sandbox, container: Container) -> ContainerStats: ...
+
+    # within containers
+
+    def logs(self, sandbox: Sandbox, container: Container) -> Sequence[LogLine]:
+        """The output so far, as far as it is kept."""
+        ...
+
+    def follow_logs(self, sandbox: Sandbox, container: Container) -> AsyncIterator[LogLine]:
+        """The output from now on, until the container ends."""
+        ...
+
+    async def exec_sync(
+        self, sandbox: Sandbox, container: Container, command: Sequence[str], seconds: float
+    ) -> CommandResult:
+        """Runs a command to its end. Raises CommandTimeoutError, and ContainerRuntimeError if it cannot be
+        started."""
+        ...
+
+    async def exec(
+        self,
+        sandbox: Sandbox,
+        container: Container,
+        command: Sequence[str],
+        streams: CommandStreams,
+        *,
+        stdin: bool,
+        tty: bool,
+    ) -> int:
+        """Runs a command with streams; its exit code. Raises ContainerRuntimeError if it cannot start."""
+        ...
+
+    async def attach(
+        self, sandbox: Sandbox, container: Container, streams: CommandStreams, *, stdin: bool
+    ) -> None:
+        """Joins the streams to the container's program until either ends."""
+        ...
+
+    async def dial(self, sandbox: Sandbox, port: int) -> Pipe:
+        """Connects to a port of the pod, for port-forward, probes and proxies. Raises OSError."""
+        ...
