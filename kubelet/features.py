@@ -127,6 +127,21 @@ class AdmissionFeatures(FeatureTable):
     sysctl_namespaces: tuple[str, str] = by_release(NAMESPACE_NAMES)
 
 
+class ConfigurationFeatures(FeatureTable):
+    """The fields and defaults of KubeletConfiguration."""
+
+    higher_limits: bool = since(27)  # of requests and events a second
+    names_runtime_endpoint: bool = since(27)
+    limits_age_of_images: bool = since(29)
+    follows_logs: bool = since(30)  # the directory of pods' logs, and the workers that rotate them
+    fails_on_cgroup_v1: bool | None = by_release({0: None, 31: False, 35: True})
+    configures_back_off: bool = since(32)
+    limits_back_off: bool = gate("KubeletCrashLoopBackOffMax")
+    merges_eviction_settings: bool = since(33)
+    verifies_pulled_images: bool = gate("KubeletEnsureSecretPulledImages")
+    reserves_memory: bool = since(36)
+
+
 class SidecarProbes(FeatureTable):
     """The bugs of startup probes of sidecars."""
 
@@ -213,6 +228,7 @@ class KubeletFeatures(FeatureTable):
     resource_health_message: bool = gate("ResourceHealthStatusMessage")
 
     # Server
+    configuration: ConfigurationFeatures = part(ConfigurationFeatures)
     # Authorization of subresources for pods, configz and healthz.
     fine_grained_authz: bool = gate("KubeletFineGrainedAuthz")
     refuses_by_subresources: bool = since(32)  # errors name all subresources that would permit the request
