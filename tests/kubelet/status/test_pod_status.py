@@ -44,9 +44,39 @@ CRASHING = {**WAITING, "lastState": FAILED["state"]}
 )
 def test_the_phase_sums_up_the_containers(policy, inits, regular, ended, phase):
     """Upstream's getPhase, as a table."""
-    spec = {"restartPolicy": policy, "initContainers": [{"name": str(i)} for i in range(len(inits))]}
+    spec = {
+        "restartPolicy": policy,
+        "initContainers": [{"name": str(i)} for i in range(len(inits))],
+        "containers": [{"name": f"c{i}"} for i in range(len(regular))],
+    }
 
-    assert pod_phase({"spec": spec}, inits, regular, ended=ended) == phase
+    assert pod_phase({"spec": spec}, inits, regular, features_of(36), ended=ended) == phase
+
+
+def features_of(minor, gates=None):
+    return KubeletFeatures.of(FeatureGates(Version(minor), gates or {}))
+
+
+@pytest.mark.parametrize(
+    ("minor", "policy", "init", "container", "states", "phase"),
+    [
+        (36, "Never", {}, {"restartPolicy": "Always"}, (DONE, DONE), "Running"),
+        (36, "Never", {}, {"restartPolicy": "OnFailure"}, (DONE, CRASHING), "Running"),
+        (36, "Never", {}, {"restartPolicy": "OnFailure"}, (DONE, DONE), "Succeeded"),
+        (36, "Always", {}, {"restartPolicy": "Never"}, (DONE, FAILED), "Failed"),
+        (33, "Never", {}, {"restartPolicy": "Always"}, (DONE, DONE), "Succeeded"),
+        (36, "Never", {"restartPolicy": "OnFailure"}, {}, (FAILED, WAITING), "Pending"),
+        (36, "Always", {"restartPolicy": "Never"}, {}, (FAILED, WAITING), "Failed"),
+        (33, "Always", {"restartPolicy": "Never"}, {}, (FAILED, WAITING), "Pending"),
+    ],
+)
+def test_containers_have_policies_of_their_own(minor, policy, init, container, states, phase):
+    """With ContainerRestartRules a container that runs again keeps its pod from ending, whatever the pod's
+    policy is."""
+    spec = {"restartPolicy": policy, "initContainers": [{"name": "i", **init}]}
+    spec["containers"] = [{"name": "c", **container}]
+    found = pod_phase({"spec": spec}, [states[0]], [states[1]], features_of(minor), ended=False)
+    assert found == phase
 
 
 def ended(code):
