@@ -15,7 +15,7 @@ import orjson
 
 from kubeskew.apiserver.nodes.proxy import dial_failure
 from kubeskew.apiserver.webhooks.endpoints import Address, ResolutionError
-from kubeskew.shim.splicing import End, Incoming, Splices
+from kubeskew.apimachinery.streaming.splicing import End, Incoming, Splices
 
 _DIAL_SECONDS = 30.0  # as Go's default transport
 _HEAD_MAX = 1 << 14

@@ -13,7 +13,7 @@ import uvloop
 from kubeskew.apiserver.webhooks.endpoints import Address, ResolutionError
 from kubeskew.cluster.platform import make_runtime_dir
 from kubeskew.shim.egress import Egress, egress_selection
-from kubeskew.shim.splicing import End
+from kubeskew.apimachinery.streaming.splicing import End
 
 MANY = 1 << 22  # bytes, more than fit into the buffers of sockets and transports
 ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
