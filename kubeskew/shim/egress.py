@@ -13,9 +13,9 @@ from typing import Self
 
 import orjson
 
+from kubeskew.apimachinery.streaming.splicing import End, Incoming, Splices
 from kubeskew.apiserver.nodes.proxy import dial_failure
 from kubeskew.apiserver.webhooks.endpoints import Address, ResolutionError
-from kubeskew.apimachinery.streaming.splicing import End, Incoming, Splices
 
 _DIAL_SECONDS = 30.0  # as Go's default transport
 _HEAD_MAX = 1 << 14

@@ -120,7 +120,11 @@ def test_pods_are_added_once(pods: NetworkAgent) -> None:
     again = pods.add_pod("a", PLACES["a"])
     assert os.fstat(again.network).st_ino == Path(again.path).stat().st_ino
     again.close()
-    for uid, address, number in (("a", "10.244.1.9", errno.EEXIST), ("c", PLACES["a"], errno.EADDRINUSE)):
+    for uid, address, number in (
+        ("a", "10.244.1.9", errno.EEXIST),
+        ("c", PLACES["a"], errno.EADDRINUSE),
+        ("c", "10.244.1.1", errno.EINVAL),
+    ):
         with pytest.raises(NetworkAgentError) as failure:
             pods.add_pod(uid, address)
         assert failure.value.errno == number
