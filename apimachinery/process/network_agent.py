@@ -20,6 +20,7 @@ from kubeskew.apimachinery.process.descriptor_messages import receive_message, s
 POD_RANGE = IPv4Network("10.244.0.0/16")
 SERVICE_RANGE = IPv4Network("10.96.0.0/16")
 DNS_ADDRESS = "10.96.0.10"
+SOCKET_NAME = "network.sock"  # in the cluster's directory of sockets
 _MACHINE = IPv4Network("127.0.0.0/16")  # of each namespace alone; nodes have other addresses of 127.0.0.0/8
 _NODE_GATEWAY = "169.254.1.1"
 _SECONDS = 30.0
