@@ -54,7 +54,7 @@ class NetworkAgent:
     """One connection, made when it is first needed and again when it is lost; threads may share it."""
 
     def __init__(self, path: Path | str) -> None:
-        self._path = str(path)
+        self.path = str(path)
         self._connection: socket.socket | None = None
         self._lock = threading.Lock()
 
@@ -187,20 +187,20 @@ class NetworkAgent:
         for is_last in (self._connection is None, True):
             try:
                 if self._connection is None:
-                    self._connection = _connect(self._path)
+                    self._connection = _connect(self.path)
                 send_message(self._connection, request)
                 answer, found = receive_message(self._connection)
             except (OSError, ValueError) as error:
                 self._drop()
                 if is_last:
-                    raise NetworkAgentError(f"the network agent at {self._path}: {error}") from error
+                    raise NetworkAgentError(f"the network agent at {self.path}: {error}") from error
                 continue
             if answer is not None:
                 return answer, found
             self._drop()
             if is_last:
                 break
-        raise NetworkAgentError(f"the network agent at {self._path} ended")
+        raise NetworkAgentError(f"the network agent at {self.path} ended")
 
     def _drop(self) -> None:
         if self._connection is not None:

@@ -20,6 +20,7 @@ class NameServer:
         self._services = services
         self._transport: asyncio.DatagramTransport | None = None
         self._server: asyncio.Server | None = None
+        self._connections: dict[asyncio.StreamWriter, None] = {}
 
     async def start(self, agent: NetworkAgent) -> None:
         """Raises OSError."""
@@ -32,6 +33,7 @@ class NameServer:
         self._server = await asyncio.start_server(self._serve, sock=listener)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._connections[writer] = None
         with suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
             while True:
                 async with asyncio.timeout(_IDLE_SECONDS):
@@ -42,6 +44,7 @@ class NameServer:
                     break
                 writer.write(_LENGTH.pack(len(found)) + found)
                 await writer.drain()
+        self._connections.pop(writer, None)
         writer.close()
 
     async def stop(self) -> None:
@@ -49,6 +52,10 @@ class NameServer:
             self._transport.close()
         if self._server is not None:
             self._server.close()
+        for writer in [*self._connections]:
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
 
 
 class _Datagrams(asyncio.DatagramProtocol):

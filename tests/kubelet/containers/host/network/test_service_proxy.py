@@ -100,7 +100,7 @@ async def test_session_affinity(network: NetworkAgent, proxy: ServiceProxy) -> N
 
 
 async def test_client_s_node(network: NetworkAgent, proxy: ServiceProxy) -> None:
-    """Where only endpoints of the client's node are to be used, a client elsewhere is cut off."""
+    """A client on a node without endpoints is cut off, if only those of its node are to be used."""
     await proxy.sync({WEB: _target(FIRST, local_only=True)})
     assert await _ask(network, "10.96.7.7", 80) == "first hello"
     with pytest.raises(ConnectionResetError):

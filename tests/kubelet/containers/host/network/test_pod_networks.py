@@ -49,7 +49,7 @@ async def test_pods_and_nodes_reach_each_other(pods: NetworkAgent, source: str, 
 
 
 async def test_pods_reached_from_outside(pods: NetworkAgent) -> None:
-    """Who holds the agent's socket reaches pods through the cluster's namespace, which has the gateway's
+    """A holder of the agent's socket reaches pods through the cluster's namespace, which has the gateway's
     address.
     """
     with pods.listen("b", "", 80) as listener:
@@ -214,11 +214,11 @@ def test_agent_is_found(namespaces: None, socket_path: Path) -> None:
     agents[1].close()
 
 
-def test_malformed_requests(network: NetworkAgent, socket_path: Path) -> None:
-    """What is no request ends its connection, or is refused; others are served on."""
+def test_malformed_requests(network: NetworkAgent) -> None:
+    """Bytes that are no request end their connection, and wrong ones are refused; others are served on."""
     for data in (b"\xff\xff\xff\xff12", b"\0\0\0\2[]", b"\0\0\0\2no"):
         with socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(str(socket_path))
+            connection.connect(network.path)
             connection.sendall(data)
             connection.shutdown(socket.SHUT_WR)
             assert connection.recv(100) == b""
