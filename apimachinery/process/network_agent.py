@@ -20,6 +20,7 @@ from kubeskew.apimachinery.process.descriptor_messages import receive_message, s
 POD_RANGE = IPv4Network("10.244.0.0/16")
 SERVICE_RANGE = IPv4Network("10.96.0.0/16")
 DNS_ADDRESS = "10.96.0.10"
+SOCKET_NAME = "network.sock"  # in the cluster's directory of sockets
 _MACHINE = IPv4Network("127.0.0.0/16")  # of each namespace alone; nodes have other addresses of 127.0.0.0/8
 _NODE_GATEWAY = "169.254.1.1"
 _SECONDS = 30.0
@@ -53,7 +54,7 @@ class NetworkAgent:
     """One connection, made when it is first needed and again when it is lost; threads may share it."""
 
     def __init__(self, path: Path | str) -> None:
-        self._path = str(path)
+        self.path = str(path)
         self._connection: socket.socket | None = None
         self._lock = threading.Lock()
 
@@ -186,20 +187,20 @@ class NetworkAgent:
         for is_last in (self._connection is None, True):
             try:
                 if self._connection is None:
-                    self._connection = _connect(self._path)
+                    self._connection = _connect(self.path)
                 send_message(self._connection, request)
                 answer, found = receive_message(self._connection)
             except (OSError, ValueError) as error:
                 self._drop()
                 if is_last:
-                    raise NetworkAgentError(f"the network agent at {self._path}: {error}") from error
+                    raise NetworkAgentError(f"the network agent at {self.path}: {error}") from error
                 continue
             if answer is not None:
                 return answer, found
             self._drop()
             if is_last:
                 break
-        raise NetworkAgentError(f"the network agent at {self._path} ended")
+        raise NetworkAgentError(f"the network agent at {self.path} ended")
 
     def _drop(self) -> None:
         if self._connection is not None:

@@ -99,7 +99,7 @@ class Incoming(End):
         await self._join(other, loop.create_connection(lambda: other, host, port), greeting)
 
     async def join_socket(self, connected: socket.socket, greeting: bytes = b"") -> None:
-        """As `join`, with a connection that is there already, and is this side's from now on."""
+        """Takes over a connection that is there already, and joins it as `join` does. Raises OSError."""
         other = End(self.ends)
         loop = asyncio.get_running_loop()
         await self._join(other, loop.create_connection(lambda: other, sock=connected), greeting)

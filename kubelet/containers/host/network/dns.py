@@ -138,7 +138,7 @@ def _targets(services: Services, service: Object, base: str) -> Iterator[_Target
 
 def _of_targets(question: Question, targets: list[_Target]) -> Reply:
     if question.kind == A:
-        addresses = sorted({target.address for target in targets}, key=IPv4Address)
+        addresses = sorted(dict.fromkeys(target.address for target in targets), key=IPv4Address)
         return Reply(NO_ERROR, tuple(_address(question.name, address) for address in addresses))
     if question.kind != SRV:
         return Reply(NO_ERROR)
@@ -239,7 +239,7 @@ def _size_of(query: bytes, position: int) -> int | None:
         _, position = _read_name(query, position)
         kind, size, _, length = struct.unpack_from("!HHIH", query, position)
         if kind == OPT:
-            return max(size, _UDP_LEAST)
+            return max(int(size), _UDP_LEAST)
         position += 10 + length
     return None
 

@@ -104,6 +104,8 @@ class Networks:
     def _new_pod(
         self, uid: str, address: IPv4Address, gateway: IPv4Address, sysctls: Mapping[str, str]
     ) -> Pod:
+        if address == gateway:
+            raise OSError(errno.EINVAL, f"{address} is the gateway's address")
         if any(pod.address == str(address) for pod in self._pods.values()):
             raise OSError(errno.EADDRINUSE, f"another pod has the address {address}")
         network, link = new_network(self._home), _link_of(uid)

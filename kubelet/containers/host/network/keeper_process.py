@@ -39,8 +39,8 @@ class Kept:
 
 
 def kept_by(agent: NetworkAgent, known: Kept | None = None) -> Kept:
-    """What the process keeps at the moment; `known` is what it kept before, and is used up. Raises
-    NetworkAgentError.
+    """Descriptors of all that the process keeps at the moment. `known` is what it kept before, and is used
+    up. Raises NetworkAgentError.
     """
     if known is None:
         user, network = agent.namespaces()

@@ -90,7 +90,7 @@ def _write_maps(pid: int, maps: dict[str, str]) -> None:
 
 @contextmanager
 def inside_network(descriptor: int, home: int) -> Iterator[None]:
-    """What this thread makes meanwhile belongs to the network of `descriptor`; then it is back at `home`."""
+    """Has this thread make sockets in the network of `descriptor`; then it is back at `home`."""
     setns(descriptor, NEW_NET)
     try:
         yield

@@ -49,7 +49,7 @@ async def test_pods_and_nodes_reach_each_other(pods: NetworkAgent, source: str, 
 
 
 async def test_pods_reached_from_outside(pods: NetworkAgent) -> None:
-    """Who holds the agent's socket reaches pods through the cluster's namespace, which has the gateway's
+    """A holder of the agent's socket reaches pods through the cluster's namespace, which has the gateway's
     address.
     """
     with pods.listen("b", "", 80) as listener:
@@ -120,7 +120,11 @@ def test_pods_are_added_once(pods: NetworkAgent) -> None:
     again = pods.add_pod("a", PLACES["a"])
     assert os.fstat(again.network).st_ino == Path(again.path).stat().st_ino
     again.close()
-    for uid, address, number in (("a", "10.244.1.9", errno.EEXIST), ("c", PLACES["a"], errno.EADDRINUSE)):
+    for uid, address, number in (
+        ("a", "10.244.1.9", errno.EEXIST),
+        ("c", PLACES["a"], errno.EADDRINUSE),
+        ("c", "10.244.1.1", errno.EINVAL),
+    ):
         with pytest.raises(NetworkAgentError) as failure:
             pods.add_pod(uid, address)
         assert failure.value.errno == number
@@ -210,11 +214,11 @@ def test_agent_is_found(namespaces: None, socket_path: Path) -> None:
     agents[1].close()
 
 
-def test_malformed_requests(network: NetworkAgent, socket_path: Path) -> None:
-    """What is no request ends its connection, or is refused; others are served on."""
+def test_malformed_requests(network: NetworkAgent) -> None:
+    """Bytes that are no request end their connection, and wrong ones are refused; others are served on."""
     for data in (b"\xff\xff\xff\xff12", b"\0\0\0\2[]", b"\0\0\0\2no"):
         with socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(str(socket_path))
+            connection.connect(network.path)
             connection.sendall(data)
             connection.shutdown(socket.SHUT_WR)
             assert connection.recv(100) == b""
