@@ -81,7 +81,7 @@ def _base(pod: Object, settings: DNSSettings, events: list[DNSEvent]) -> DNSConf
         )
         events.append(DNSEvent("MissingClusterDNS", f'pod: "{pod_spec.full_name(pod)}". {text}', text))
     if settings.host is None:
-        return DNSConfig(("127.0.0.1",), (".",))
+        return DNSConfig(["127.0.0.1"], ["."], host.options)
     return host
 
 

@@ -52,7 +52,11 @@ class OrphanCleaner:
     def _clean(self, uid: str) -> list[str]:
         found = f'orphaned pod "{uid}" found, but'
         self._take_down(uid)
-        errors = self._remove_volumes(uid, found)
+        try:
+            errors = self._remove_volumes(uid, found)
+        except OSError as error:
+            what = f"could not read directory {self._text(Path(str(error.filename)))}"
+            return [f"{found} error occurred during reading volume dir from disk: {what}: {_reason(error)}"]
         if errors:
             return errors
         pod = self._directories.pod(uid)

@@ -1,7 +1,5 @@
 """Files of a volume change in one step, and only where they may."""
 
-import os
-
 import pytest
 
 from kubeskew.kubelet.containers.pod_volumes import ConfigError
@@ -28,7 +26,7 @@ async def test_paths_that_may_not_be(tmp_path, clock, entropy, path, text):
     with pytest.raises(ConfigError) as caught:
         writer.write({path: FileProjection(b"", 0o644)}, lambda: None)
     assert str(caught.value) == text
-    assert os.listdir(tmp_path) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 async def test_rests_of_an_earlier_kubelet(tmp_path, clock, entropy):
@@ -38,8 +36,8 @@ async def test_rests_of_an_earlier_kubelet(tmp_path, clock, entropy):
     assert writer.write({"a/b": FileProjection(b"x", 0o600)}, lambda: None)
     assert not writer.write({"a/b": FileProjection(b"x", 0o600)}, lambda: None)
     assert (tmp_path / "a/b").read_text() == "x"
-    assert sorted(name[:6] for name in os.listdir(tmp_path)) == sorted(
-        ["..data", "a", os.readlink(tmp_path / "..data")[:6]]
+    assert sorted(path.name[:6] for path in tmp_path.iterdir()) == sorted(
+        ["..data", "a", str((tmp_path / "..data").readlink())[:6]]
     )
 
 

@@ -156,9 +156,9 @@ ATTACH = (
          'MountVolume.NodeAffinity check failed for volume "pv" : no matching NodeSelectorTerms'),
         ({"local": {"path": "/no"}},
          'MountVolume.NewMounter initialization failed for volume "pv" : path "/no" does not exist'),
-        ({"csi": {"driver": "d"}}, 'MountVolume.MountDevice failed for volume "pv" : kubernetes.io/csi: '
+        ({"csi": {"driver": "d"}}, ('MountVolume.MountDevice failed for volume "pv" : kubernetes.io/csi: '
          "attacher.MountDevice failed to create newCsiDriverClient: driver name d not found in the list of "
-         "registered CSI drivers"),
+         "registered CSI drivers")),
     ],
 )  # fmt: skip
 async def test_claims_that_cannot_be_had(volume_node, claim, message):
@@ -180,8 +180,8 @@ async def test_ephemeral_claim_of_another(volume_node):
 @pytest.mark.parametrize(
     ("volume", "cause"),
     [
-        ({"csi": {"driver": "d"}}, "kubernetes.io/csi: mounter.SetUpAt failed to get CSI client: driver name "
-         "d not found in the list of registered CSI drivers"),
+        ({"csi": {"driver": "d"}}, ("kubernetes.io/csi: mounter.SetUpAt failed to get CSI client: driver "
+         "name d not found in the list of registered CSI drivers")),
         ({"emptyDir": {"medium": "Disk"}}, 'unknown storage medium "Disk"'),
     ],
 )  # fmt: skip
@@ -236,8 +236,10 @@ async def test_owners_that_cannot_be_changed_are_reported(volume_node, monkeypat
     volume_node.start()
     await volume_node.set_up(volume_node.pod({"name": "v", "emptyDir": {}}, securityContext={"fsGroup": 5}))
     assert volume_node.manager.report_owners() == [
-        "Files of /var/lib/kubelet/pods/uid-p/volumes/kubernetes.io~empty-dir/v cannot be given to group 5: "
-        "the kubelet does not run as root"
+        (
+            "Files of /var/lib/kubelet/pods/uid-p/volumes/kubernetes.io~empty-dir/v cannot be given to group "
+            "5: the kubelet does not run as root"
+        )
     ]
     assert volume_node.manager.report_owners() == []
 
