@@ -15,7 +15,7 @@ _LEAST_SHARES, _MOST_SHARES, _SHARES_PER_CORE = 2, 262144, 1024
 _PERIOD, _LEAST_QUOTA = 100_000, 1000  # microseconds
 _UNLIMITED = -1
 _GUARANTEED, _BEST_EFFORT = -997, 1000
-_NODE_CRITICAL = 2_000_001_000  # the priority of system-node-critical
+_NODE_CRITICAL, _CRITICAL_PRIORITY = "system-node-critical", 2_000_000_000
 
 
 def container_resources(
@@ -63,7 +63,7 @@ def oom_score_adjustment(
     pod: Object, container: Object, memory_capacity: int, features: ContainerFeatures
 ) -> int:
     """The kernel kills those with the highest score first when memory is short."""
-    if (pod["spec"].get("priority") or 0) >= _NODE_CRITICAL:
+    if _is_node_critical(pod):
         return _GUARANTEED
     quality = pod_spec.qos_class(pod)
     if quality == "Guaranteed":
@@ -76,6 +76,11 @@ def oom_score_adjustment(
         least = min(_memory(spec) for spec in pod_spec.containers(pod))
         score = min(score, _score(least + more, memory_capacity))
     return min(max(score, 1000 + _GUARANTEED), _BEST_EFFORT - 1)
+
+
+def _is_node_critical(pod: Object) -> bool:
+    is_critical = pod_spec.is_static(pod) or (pod["spec"].get("priority") or 0) >= _CRITICAL_PRIORITY
+    return is_critical and pod["spec"].get("priorityClassName") == _NODE_CRITICAL
 
 
 def _score(memory: int, capacity: int) -> int:

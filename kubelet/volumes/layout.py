@@ -1,4 +1,4 @@
-"""Where the paths of a node are on this machine, and the directories of pods below the kubelet's.
+"""Maps the paths of a node to this machine; names the directories of pods below the kubelet's.
 
 A node has a root directory of its own. Some directories that the kubelet and drivers share lie elsewhere
 (their sockets need short paths). A path of the node is followed as inside of a root directory: links and `..`
@@ -106,7 +106,7 @@ class PodDirectories:
         return self.volumes(uid) / plugin / name
 
     def plugin(self, uid: str, plugin: str, name: str) -> Path:
-        """What a plugin notes of a volume."""
+        """A plugin's notes of a volume."""
         return self.pod(uid) / "plugins" / plugin / name
 
     def subpaths(self, uid: str) -> Path:

@@ -26,7 +26,7 @@ from kubeskew.kubelet.volumes.memory import MemoryDirectories
 from kubeskew.kubelet.volumes.nested_mount_points import nested_mount_points
 from kubeskew.kubelet.volumes.objects import PodObjects
 from kubeskew.kubelet.volumes.ownership import change_policy, fs_group, give_to_group
-from kubeskew.kubelet.volumes.sources import PLUGINS, VolumeSources, used_volumes
+from kubeskew.kubelet.volumes.sources import PLUGINS, SetUpError, VolumeSources, used_volumes
 
 log = logging.getLogger(__name__)
 
@@ -55,15 +55,8 @@ class VolumeSetUpError(ConfigError):
         self.messages = messages
 
 
-class _SetUpError(Exception):
-    """A step failed; the text names it."""
-
-    def __init__(self, step: str, volume: str, cause: str) -> None:
-        super().__init__(f"MountVolume.{step} failed for volume {quoted(volume)} : {cause}")
-
-
 class Node(NamedTuple):
-    """What volumes know of their node."""
+    """The things that volumes know of their node."""
 
     name: str
     root: NodeRoot
@@ -112,7 +105,7 @@ class VolumeManager:
             name = volume["name"]
             try:
                 mounted[name] = await self._set_up(pod, volume)
-            except _SetUpError as error:
+            except SetUpError as error:
                 failures.append(str(error))
             except ConfigError as error:  # no step was reached
                 unprocessed[name] = str(error)
@@ -152,7 +145,7 @@ class VolumeManager:
         if (source := volume.get("image")) is not None and self._features.images:
             return MountedVolume(name, None, read_only=True, image=source.get("reference") or "")
         if (source := volume.get("csi")) is not None:
-            raise _SetUpError("SetUp", name, _no_driver("mounter.SetUpAt failed to get CSI client", source))
+            raise SetUpError("SetUp", name, _no_driver("mounter.SetUpAt failed to get CSI client", source))
         raise ConfigError(_unmatched(name))
 
     async def _api_volume(self, pod: Object, volume: Object) -> MountedVolume:
@@ -162,7 +155,7 @@ class VolumeManager:
         try:
             payload = await self._sources.files(pod, volume)
         except ConfigError as error:
-            raise _SetUpError("SetUp", name, str(error)) from None
+            raise SetUpError("SetUp", name, str(error)) from None
         group = fs_group(pod)
         writer = AtomicWriter(
             self._files, directory, self._clock, self._entropy, owns_links=self._features.owns_links
@@ -176,7 +169,7 @@ class VolumeManager:
         except (OSError, ConfigError) as error:
             if is_new:
                 self._files.remove_tree(directory)
-            raise _SetUpError("SetUp", name, self._words(error)) from None
+            raise SetUpError("SetUp", name, self._words(error)) from None
         return MountedVolume(name, directory, read_only=True)
 
     def _empty_dir(self, pod: Object, name: str, medium: str) -> Path:
@@ -186,12 +179,12 @@ class VolumeManager:
                 return self._memory_dir(pod, directory, name)
             if medium == "HugePages" or medium.startswith("HugePages-"):
                 text = f"medium {medium}: hugePages storage requested, but there is no resource request for "
-                raise _SetUpError("SetUp", name, f"{text}huge pages")
+                raise SetUpError("SetUp", name, f"{text}huge pages")
             if medium:
-                raise _SetUpError("SetUp", name, f"unknown storage medium {quoted(medium)}")
+                raise SetUpError("SetUp", name, f"unknown storage medium {quoted(medium)}")
             self._make_plain(pod, directory, name)
         except OSError as error:
-            raise _SetUpError("SetUp", name, self._words(error)) from None
+            raise SetUpError("SetUp", name, self._words(error)) from None
         return directory
 
     def _memory_dir(self, pod: Object, directory: Path, name: str) -> Path:
@@ -220,7 +213,7 @@ class VolumeManager:
         try:
             return host_paths.set_up(source, self._node.root, self._files)
         except ConfigError as error:
-            raise _SetUpError("SetUp", name, str(error)) from None
+            raise SetUpError("SetUp", name, str(error)) from None
 
     def _persistent(self, pod: Object, name: str, volume: Object, *, read_only: bool) -> MountedVolume:
         """Sets up a persistent volume that is a directory of the node, as local provisioners make them."""
@@ -228,7 +221,7 @@ class VolumeManager:
         try:
             check_node(volume, self._node.labels(), self._node.name)
         except ConfigError as error:
-            raise _SetUpError("NodeAffinity check", volume_name, str(error)) from None
+            raise SetUpError("NodeAffinity check", volume_name, str(error)) from None
         if (source := spec.get("hostPath")) is not None:
             path = self._host_path(volume_name, source)
             return MountedVolume(name, path, read_only=read_only, host_path=source["path"])
@@ -237,27 +230,27 @@ class VolumeManager:
             return MountedVolume(name, path, read_only=read_only, host_path=source["path"])
         if (source := spec.get("csi")) is not None:
             cause = _no_driver("attacher.MountDevice failed to create newCsiDriverClient", source)
-            raise _SetUpError("MountDevice", volume_name, cause)
+            raise SetUpError("MountDevice", volume_name, cause)
         raise ConfigError(_unmatched(volume_name))
 
     def _local(self, pod: Object, name: str, source: Object, *, read_only: bool) -> Path:
         path = source.get("path") or ""
         if not path:
-            raise _SetUpError("SetUp", name, f"LocalVolume volume {quoted(name)} path is empty")
+            raise SetUpError("SetUp", name, f"LocalVolume volume {quoted(name)} path is empty")
         if ".." in path.split("/"):
-            raise _SetUpError("SetUp", name, f"invalid path: {path} must not contain '..'")
+            raise SetUpError("SetUp", name, f"invalid path: {path} must not contain '..'")
         try:
             place = self._node.root.resolve(path)
             status = self._files.status(place)
             if status is None:
-                raise _SetUpError("NewMounter initialization", name, f'path "{path}" does not exist')
+                raise SetUpError("NewMounter initialization", name, f'path "{path}" does not exist')
             if not stat.S_ISDIR(status.st_mode):
                 text = "only directory and block device are supported"
-                raise _SetUpError("NewMounter initialization", name, text)
+                raise SetUpError("NewMounter initialization", name, text)
             group = None if read_only else fs_group(pod)
             give_to_group(self._files, place, group, read_only=False, policy=change_policy(pod))
         except OSError as error:
-            raise _SetUpError("SetUp", name, self._words(error)) from None
+            raise SetUpError("SetUp", name, self._words(error)) from None
         return place
 
     # -- limits

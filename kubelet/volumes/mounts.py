@@ -39,7 +39,7 @@ class ContainerMount(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PodView:
-    """What the mounts of one pod's containers depend on besides its specification."""
+    """The things on which the mounts of a pod's containers depend besides its specification."""
 
     volumes: Mapping[str, MountedVolume]
     hostname: Hostname

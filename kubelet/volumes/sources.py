@@ -8,6 +8,7 @@ import posixpath
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
+from kubeskew.apimachinery.go_formats import quoted
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.containers.downward import DownwardError, field_value, resource_value
@@ -25,10 +26,18 @@ PLUGINS = {  # the fields of volumes that are files of the API, and the plugins'
     "downwardAPI": "kubernetes.io~downward-api",
     "projected": "kubernetes.io~projected",
 }
+_ACCOUNT_VOLUME = "kube-api-access-"
 _DEFAULT_MODE = 0o644
 _PRIVATE_MODE = 0o600
 
 Files = dict[str, FileProjection]
+
+
+class SetUpError(ConfigError):
+    """A step of setting up a volume failed."""
+
+    def __init__(self, step: str, volume: str, cause: str) -> None:
+        super().__init__(f"MountVolume.{step} failed for volume {quoted(volume)} : {cause}")
 
 
 class PodCertificates(Protocol):
@@ -63,6 +72,27 @@ class VolumeSources:
             return await self._secret(pod, named, _mode(secret))
         downward = volume["downwardAPI"]
         return _downward(pod, downward.get("items") or [], _mode(downward))
+
+    async def check(self, pod: Object) -> None:
+        """Checks that the config maps and secrets that the pod's volumes need exist, with what these name of
+        them, for pods whose files nobody sees. Raises ConfigError."""
+        for volume in used_volumes(pod):
+            if not volume["name"].startswith(_ACCOUNT_VOLUME):  # every namespace has its config map
+                await self._check(pod, volume)
+
+    async def _check(self, pod: Object, volume: Object) -> None:
+        checked = volume
+        if (projected := volume.get("projected")) is not None:
+            sources = [
+                each for each in projected.get("sources") or [] if "configMap" in each or "secret" in each
+            ]
+            checked = {**volume, "projected": {**projected, "sources": sources}}
+        elif "configMap" not in volume and "secret" not in volume:
+            return
+        try:
+            await self.files(pod, checked)
+        except ConfigError as error:
+            raise SetUpError("SetUp", volume["name"], str(error)) from None
 
     def forget(self, uid: str) -> None:
         """Called when the volumes of a pod are gone."""

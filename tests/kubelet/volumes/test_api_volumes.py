@@ -85,7 +85,7 @@ async def test_layout_and_update(volume_node, contents):
 
 
 async def test_immutable_objects_are_read_once(volume_node, contents):
-    """What replaces an immutable config map is not seen while a pod uses the first one."""
+    """The successor of an immutable config map is not seen while a pod uses the first one."""
     await volume_node.create(CONFIG_MAPS, "cm", data={"a": "1"}, immutable=True)
     pod = volume_node.pod({"name": "v", "configMap": {"name": "cm"}})
     path = (await volume_node.set_up(pod))["v"]

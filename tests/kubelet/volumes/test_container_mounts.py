@@ -141,7 +141,7 @@ ASKED = (
     ],
 )  # fmt: skip
 async def test_recursive_read_only(volume_node, version, supports, mount, expected):
-    """What is mounted below is read-only, too, where the runtime can do that."""
+    """Mounts below a volume are read-only, too, where the runtime can do that."""
     volume_node.start(version, supports_rro=supports)
     pod = empty(volume_node, mount)
     if isinstance(expected, str):
@@ -266,6 +266,6 @@ async def test_file_for_the_termination_message(volume_node, spec, path):
 
 
 async def test_mounts_of_devices(volume_node):
-    """What drivers mount are paths of the node."""
+    """Drivers mount paths of the node."""
     [found] = volume_node.volumes.mounts.device_mounts([HostMount("/d", "/var/lib/kubelet/x", True)])
     assert found.mount == Mount("/d", volume_node.directory / "kubelet/x", read_only=True)

@@ -71,7 +71,7 @@ def test_exclusive_cpus(version, quota):
     [
         ("Guaranteed", "1Gi", {}, -997),
         ("BestEffort", "0", {}, 1000),
-        ("BestEffort", "0", {"priority": 2000001000}, -997),
+        ("BestEffort", "0", {"priority": 2000001000, "priorityClassName": "system-node-critical"}, -997),
         ("Burstable", "0", {}, 999),
         ("Burstable", "2Gi", {}, 750),
         ("Burstable", "8Gi", {}, 3),

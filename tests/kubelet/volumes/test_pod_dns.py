@@ -47,7 +47,7 @@ def test_policies(spec, expected):
     ],
 )  # fmt: skip
 def test_limits(own, kept, event):
-    """What resolvers do not take is left out, with an event that names what is left."""
+    """The rest of what resolvers take is left out, with an event that names what is left."""
     found, events = pod_dns(pod_of(dnsConfig=own), SETTINGS)
     assert (len(found.servers), len(found.searches)) == kept
     assert [each.reason for each in events] == ["DNSConfigForming"]

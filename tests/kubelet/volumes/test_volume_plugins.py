@@ -186,7 +186,7 @@ async def test_ephemeral_claim_of_another(volume_node):
     ],
 )  # fmt: skip
 async def test_volumes_that_cannot_be_had(volume_node, volume, cause):
-    """What the node has no driver or medium for is refused in upstream's words."""
+    """A volume is refused whose driver or medium the node does not have, in upstream's words."""
     message = await volume_node.failure(volume_node.pod({"name": "v", **volume}))
     assert message == f'MountVolume.SetUp failed for volume "v" : {cause}'
 
