@@ -34,6 +34,7 @@ _EMPTY_DIR, _LOCAL = "kubernetes.io~empty-dir", "kubernetes.io~local-volume"
 _WRAPPED = "wrapped_"
 _DIRECTORY_MODE, _VOLUME_MODE, _NESTED_MODE = 0o750, 0o777, 0o755
 _READY = "ready"
+_GROUP = "pv.beta.kubernetes.io/gid"
 SYNC_SECONDS = 60.0  # a pod's files are looked at again after this, or up to half as much later
 
 
@@ -45,6 +46,8 @@ class MountedVolume(NamedTuple):
     read_only: bool = False
     host_path: str = ""  # the path on the node, of a hostPath
     image: str = ""
+    persistent: str = ""  # the persistent volume's name
+    group: str = ""  # that the persistent volume asks for
 
 
 class VolumeSetUpError(ConfigError):
@@ -103,6 +106,8 @@ class VolumeManager:
         unprocessed: dict[str, str] = {}
         for volume in used_volumes(pod):
             name = volume["name"]
+            if name in mounted and not any(field in volume for field in PLUGINS):
+                continue  # only files of the API change
             try:
                 mounted[name] = await self._set_up(pod, volume)
             except SetUpError as error:
@@ -217,21 +222,43 @@ class VolumeManager:
 
     def _persistent(self, pod: Object, name: str, volume: Object, *, read_only: bool) -> MountedVolume:
         """Sets up a persistent volume that is a directory of the node, as local provisioners make them."""
-        spec, volume_name = volume["spec"], volume["metadata"]["name"]
+        spec, metadata = volume["spec"], volume["metadata"]
+        volume_name = metadata["name"]
+        mounted = MountedVolume(
+            name,
+            None,
+            read_only=read_only,
+            persistent=volume_name,
+            group=(metadata.get("annotations") or {}).get(_GROUP) or "",
+        )
         try:
             check_node(volume, self._node.labels(), self._node.name)
         except ConfigError as error:
             raise SetUpError("NodeAffinity check", volume_name, str(error)) from None
+        if spec.get("mountOptions"):
+            text = "mount options are not supported for this volume type"
+            raise SetUpError("MountOptionSupport check", volume_name, text)
+        if spec.get("accessModes") == ["ReadWriteOncePod"] and self._is_used(volume_name, pod):
+            text = "volume uses the ReadWriteOncePod access mode and is already in use by another pod"
+            raise SetUpError("SetUp", volume_name, text)
         if (source := spec.get("hostPath")) is not None:
             path = self._host_path(volume_name, source)
-            return MountedVolume(name, path, read_only=read_only, host_path=source["path"])
+            return mounted._replace(path=path, host_path=source["path"])
         if (source := spec.get("local")) is not None:
             path = self._local(pod, volume_name, source, read_only=read_only)
-            return MountedVolume(name, path, read_only=read_only, host_path=source["path"])
+            return mounted._replace(path=path, host_path=source["path"])
         if (source := spec.get("csi")) is not None:
             cause = _no_driver("attacher.MountDevice failed to create newCsiDriverClient", source)
             raise SetUpError("MountDevice", volume_name, cause)
         raise ConfigError(_unmatched(volume_name))
+
+    def _is_used(self, volume_name: str, pod: Object) -> bool:
+        return any(
+            volume.persistent == volume_name
+            for uid, volumes in self._mounted.items()
+            if uid != pod_spec.uid_of(pod)
+            for volume in volumes.values()
+        )
 
     def _local(self, pod: Object, name: str, source: Object, *, read_only: bool) -> Path:
         path = source.get("path") or ""
@@ -252,6 +279,12 @@ class VolumeManager:
         except OSError as error:
             raise SetUpError("SetUp", name, self._words(error)) from None
         return place
+
+    def groups(self, pod: Object) -> list[int]:
+        """The groups that the pod's persistent volumes ask for besides its own."""
+        asked = {volume.group for volume in self.mounted(pod_spec.uid_of(pod)).values()}
+        own = (pod["spec"].get("securityContext") or {}).get("supplementalGroups") or ()
+        return sorted({int(text) for text in asked if text.isdecimal()} - set(own))
 
     # -- limits
 
@@ -279,11 +312,19 @@ class VolumeManager:
     # -- the end
 
     def tear_down(self, uid: str) -> None:
-        """Removes the pod's volumes and directory; what is elsewhere on the node stays. Raises OSError."""
+        """Removes the pod's volumes; what is elsewhere on the node stays, and what its containers have
+        written for the kubelet. Raises OSError."""
         self._mounted.pop(uid, None)
-        self._memory.remove(uid)
-        self._files.remove_tree(self._node.directories.pod(uid))
         self._sources.forget(uid)
+        self._memory.remove(uid)
+        pod = self._node.directories.pod(uid)
+        for directory in (self._node.directories.volumes(uid), pod / "volume-subpaths", pod / "plugins"):
+            self._files.remove_tree(directory)
+
+    def remove_pod(self, uid: str) -> None:
+        """Removes all of the pod. Raises OSError."""
+        self.tear_down(uid)
+        self._files.remove_tree(self._node.directories.pod(uid))
 
     def report_owners(self) -> list[str]:
         """Words what files could not be given to whom, by volume, since the last call."""

@@ -8,7 +8,7 @@ Source: pkg/kubelet/kubelet_volumes.go (cleanupOrphanedPodDirs), 1.36.
 
 import logging
 import stat
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from kubeskew.kubelet.volumes.files import VolumeFiles, go_error
@@ -36,13 +36,16 @@ class OrphanCleaner:
         self._files = files
         self._names_alike = names_subpaths_alike
 
-    def clean(self, known: Collection[str]) -> list[str]:
-        """Removes all but the directories of known pods. The texts are what a kubelet's log says of those
-        that it could not remove."""
+    def find(self, known: Collection[str]) -> list[str]:
+        """The UIDs of pods that have a directory and are not known."""
+        return [uid for uid in self._files.names(self._directories.pods) if uid not in known]
+
+    def remove(self, uids: Sequence[str]) -> list[str]:
+        """Removes the directories of pods. The texts are what a kubelet's log says of those that it could
+        not remove."""
         errors: list[str] = []
-        for uid in self._files.names(self._directories.pods):
-            if uid not in known:
-                errors += self._clean(uid)
+        for uid in uids:
+            errors += self._clean(uid)
         if errors:
             log.error(
                 "%s; there were %d errors about directories of pods that are gone", errors[0], len(errors)

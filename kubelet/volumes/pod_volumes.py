@@ -71,7 +71,17 @@ class PodVolumes(Protocol):
         """The message of the pod's eviction if a volume is larger than it may be, else empty."""
         ...
 
-    async def tear_down(self, uid: str) -> None: ...
+    def groups(self, pod: Object) -> Sequence[int]:
+        """The groups that volumes ask for besides the pod's."""
+        ...
+
+    async def tear_down(self, uid: str) -> None:
+        """Removes the volumes of a pod whose containers have ended for ever."""
+        ...
+
+    async def remove_pod(self, uid: str) -> None:
+        """Removes all that is left of a pod that is gone."""
+        ...
 
     async def clean_up(self, known: Collection[str]) -> None:
         """Removes what is left of all pods but the known ones."""
@@ -107,7 +117,13 @@ class CheckedVolumes:
     async def excess(self, pod: Object) -> str:
         return ""
 
+    def groups(self, pod: Object) -> Sequence[int]:
+        return ()
+
     async def tear_down(self, uid: str) -> None:
+        self._sources.forget(uid)
+
+    async def remove_pod(self, uid: str) -> None:
         self._sources.forget(uid)
 
     async def clean_up(self, known: Collection[str]) -> None:
@@ -182,12 +198,22 @@ class DirectoryVolumes:
         text: str = await self._offload(self._volumes.manager.excess, pod)
         return text
 
+    def groups(self, pod: Object) -> Sequence[int]:
+        return self._volumes.manager.groups(pod)
+
     async def tear_down(self, uid: str) -> None:
+        await self._remove(self._volumes.manager.tear_down, uid)
+
+    async def remove_pod(self, uid: str) -> None:
+        await self._remove(self._volumes.manager.remove_pod, uid)
+
+    async def _remove(self, remove: Callable[[str], None], uid: str) -> None:
         try:
-            await self._offload(self._volumes.manager.tear_down, uid)
+            await self._offload(remove, uid)
         except OSError as error:
             log.error("volumes of pod %s: %s", uid, error)  # what is left is removed with orphans
 
     async def clean_up(self, known: Collection[str]) -> None:
+        orphans = self._volumes.orphans.find(known)  # a pod that comes meanwhile is not among them
         await self._offload(self._volumes.memory.remove_lost)
-        await self._offload(self._volumes.orphans.clean, frozenset(known))
+        await self._offload(self._volumes.orphans.remove, orphans)

@@ -22,7 +22,8 @@ async def test_orphans_are_removed(volume_node, orphan):
     pod = volume_node.pod({"name": "v", "emptyDir": {}}, name="q")
     pod["metadata"]["uid"] = "uid-q"
     await volume_node.manager.set_up(pod)
-    assert volume_node.volumes.orphans.clean({"uid-q"}) == []
+    cleaner = volume_node.volumes.orphans
+    assert cleaner.remove(cleaner.find({"uid-q"})) == []
     assert not volumes.parent.exists()
     assert not memory.exists()
     assert (volumes.parent.parent / "uid-q").is_dir()
@@ -37,7 +38,7 @@ async def test_data_is_not_removed(volume_node, orphan, version, verb):
         (volumes / "kubernetes.io~nfs" / name).mkdir(parents=True)
     (volumes.parent / "volume-subpaths/v/c/0/x").mkdir(parents=True)
     path = "/var/lib/kubelet/pods/uid-p"
-    assert volume_node.volumes.orphans.clean(()) == [
+    assert volume_node.volumes.orphans.remove(["uid-p"]) == [
         f'orphaned pod "uid-p" found, but {text}'
         for text in (
             f"failed to rmdir() volume at path {path}/volumes/kubernetes.io~nfs/full: directory not empty",
@@ -52,7 +53,7 @@ async def test_files_among_volumes_stay(volume_node, orphan):
     """A file where only directories may be stops the removal."""
     volumes, _ = orphan
     (volumes / "file").write_text("x")
-    [error] = volume_node.volumes.orphans.clean(())
+    [error] = volume_node.volumes.orphans.remove(["uid-p"])
     assert error == (
         'orphaned pod "uid-p" found, but error occurred during reading volume dir from disk: could not read '
         "directory /var/lib/kubelet/pods/uid-p/volumes/file: not a directory"

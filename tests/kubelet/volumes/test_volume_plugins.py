@@ -136,6 +136,30 @@ async def test_claim_of_the_local_provisioner(volume_node):
     assert (volume_node.directory / "root/opt/pv").is_dir()
 
 
+async def test_volume_for_one_pod(volume_node):
+    """A volume of the access mode ReadWriteOncePod has one pod at a time."""
+    await _claim(volume_node, accessModes=["ReadWriteOncePod"], **PROVISIONED)
+    volume = {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}
+    await volume_node.set_up(volume_node.pod(volume))
+    other = volume_node.pod(volume, name="q")
+    text = "volume uses the ReadWriteOncePod access mode and is already in use by another pod"
+    assert await volume_node.failure(other) == f'MountVolume.SetUp failed for volume "pv" : {text}'
+    volume_node.manager.tear_down("uid-p")
+    await volume_node.set_up(other)
+
+
+async def test_group_of_a_volume(volume_node):
+    """A persistent volume may ask for a group that the pod does not name."""
+    await _claim(volume_node, **PROVISIONED)
+    annotations = {"metadata": {"annotations": {"pv.beta.kubernetes.io/gid": "77"}}}
+    await volume_node.client.patch(PERSISTENT_VOLUMES, "pv", "", annotations)
+    pod = volume_node.pod({"name": "v", "persistentVolumeClaim": {"claimName": "c"}})
+    await volume_node.set_up(pod)
+    assert volume_node.manager.groups(pod) == [77]
+    pod["spec"]["securityContext"] = {"supplementalGroups": [77]}
+    assert volume_node.manager.groups(pod) == []
+
+
 ATTACH = (
     "Unable to attach or mount volumes: unmounted volumes=[v], unattached volumes=[], "
     "failed to process volumes=[v]: "
@@ -154,6 +178,8 @@ ATTACH = (
         ({**PROVISIONED, "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [
             {"key": "zone", "operator": "In", "values": ["b"]}]}]}}},
          'MountVolume.NodeAffinity check failed for volume "pv" : no matching NodeSelectorTerms'),
+        ({**PROVISIONED, "mountOptions": ["ro"]}, ('MountVolume.MountOptionSupport check failed for volume '
+         '"pv" : mount options are not supported for this volume type')),
         ({"local": {"path": "/no"}},
          'MountVolume.NewMounter initialization failed for volume "pv" : path "/no" does not exist'),
         ({"csi": {"driver": "d"}}, ('MountVolume.MountDevice failed for volume "pv" : kubernetes.io/csi: '
@@ -249,7 +275,7 @@ async def test_locked_directories_are_removed(volume_node):
     path = (await volume_node.set_up(volume_node.pod({"name": "v", "emptyDir": {}})))["v"]
     (path / "d" / "e").mkdir(parents=True)
     (path / "d").chmod(0)
-    volume_node.manager.tear_down("uid-p")
+    volume_node.manager.remove_pod("uid-p")
     assert not path.parent.parent.parent.exists()
 
 
