@@ -118,6 +118,9 @@ class AdmissionFeatures(FeatureTable):
     # Pods are admitted and resized although the checkpoint of their allocation cannot be written.
     admits_without_checkpoint: bool = bug("k8s-141206")
     refuses_sidecars: bool = since(28) & ~gate("SidecarContainers")
+    # Nodes whose status does not report the feature refuse pods with supplementalGroupsPolicy Strict.
+    requires_groups_policy: bool = since(33)
+    refuses_pod_level_resources: bool = since(34) & ~gate("PodLevelResources")
     overlooks_sidecar_ports: bool = bug("k8s-132040")  # host ports of sidecars count as free
     safe_sysctls: frozenset[str] = by_release(SAFE_SYSCTLS)
     # The names of the IPC and network namespaces in errors.
@@ -178,6 +181,7 @@ class KubeletFeatures(FeatureTable):
     container_restart_rules: bool = gate("ContainerRestartRules")
     ready_to_start_condition: bool = gate("PodReadyToStartContainersCondition")
     host_ips: bool = gate("PodHostIPs")
+    rejected_pods_keep_qos_class: bool = since(32)
     observed_generation: bool = gate("PodObservedGenerationTracking")
     actual_resources: bool = gate("InPlacePodVerticalScaling")  # containerStatuses[].resources
     # containerStatuses[].allocatedResources.
@@ -187,6 +191,7 @@ class KubeletFeatures(FeatureTable):
     resizes: bool = gate("InPlacePodVerticalScaling")
     resize_conditions: bool = since(33)  # PodResizePending and PodResizeInProgress, else status.resize
     volume_mount_statuses: bool = gate("RecursiveReadOnlyMounts")
+    supplemental_groups_policy: bool = gate("SupplementalGroupsPolicy")  # in the node's status
     kube_proxy_version: bool = ~gate("DisableNodeKubeProxyVersion")  # in the node's status
     # The first and the longest backoff of crashing containers.
     backoff_seconds: tuple[float, float] = choose(
