@@ -142,6 +142,38 @@ class ConfigurationFeatures(FeatureTable):
     reserves_memory: bool = since(36)
 
 
+class VolumeFeatures(FeatureTable):
+    """Volumes as directories, and what containers get of them, in runtimes that run processes."""
+
+    images: bool = gate("ImageVolume")
+    image_subpaths: bool = since(33)  # subPath of mounts of image volumes; before, it does nothing
+    image_mounts_first: bool = only(31)  # mounts of image volumes are not looked at further
+    recursive_read_only: bool = gate("RecursiveReadOnlyMounts")
+    # Links at the top of volumes with tokens belong to the pod's user, too.
+    owns_links: bool = since(36)
+    hostname_override: bool = gate("HostnameOverride")
+    trust_bundle_version: str = choose(
+        gate("ClusterTrustBundleProjection"), by_release({0: "v1alpha1", 33: "v1beta1", 37: "v1"}), ""
+    )
+    # The API of requests for pods' certificates; they prove the possession of the key in two forms.
+    pod_certificate_version: str = choose(
+        gate("PodCertificateRequest"), by_release({0: "v1alpha1", 35: "v1beta1", 37: "v1"}), ""
+    )
+    pod_certificate_stubs: bool = since(36)
+    orphaned_subpaths_alike: bool = until(35)  # errors about them are worded as those about volumes
+
+
+class ContainerFeatures(FeatureTable):
+    """The security contexts and resources that containers are started with."""
+
+    checks_user_range: bool = since(34)  # runAsNonRoot refuses an image's user that is no valid one
+    pod_level_limits: bool = gate("PodLevelResources")
+    # Sidecars are killed no sooner than the regular containers when memory is short.
+    protects_sidecars: bool = since(32) & gate("SidecarContainers")
+    oom_score_by_allocation: bool = until(31) & gate("InPlacePodVerticalScaling")
+    unlimited_exclusive_cpus: bool = gate("DisableCPUQuotaWithExclusiveCPUs")
+
+
 class SidecarProbes(FeatureTable):
     """The bugs of startup probes of sidecars."""
 
@@ -156,6 +188,8 @@ class KubeletFeatures(FeatureTable):
     version: Version = VERSION
     events: EventTexts = part(EventTexts)
     environment: EnvironmentFeatures = part(EnvironmentFeatures)
+    volumes: VolumeFeatures = part(VolumeFeatures)
+    container: ContainerFeatures = part(ContainerFeatures)
 
     # Pods and their status
     sidecars: bool = gate("SidecarContainers")  # init containers with restartPolicy Always
