@@ -194,7 +194,12 @@ class KubeletFeatures(FeatureTable):
     # Pods and their status
     sidecars: bool = gate("SidecarContainers")  # init containers with restartPolicy Always
     container_restart_rules: bool = gate("ContainerRestartRules")
-    ready_to_start_condition: bool = gate("PodReadyToStartContainersCondition")
+    # The condition of pods whose sandbox is ready; up to 1.27 under its first name.
+    ready_to_start_condition: str = choose(
+        gate("PodReadyToStartContainersCondition"),
+        "PodReadyToStartContainers",
+        choose(gate("PodHasNetworkCondition"), "PodHasNetwork", ""),
+    )
     host_ips: bool = gate("PodHostIPs")
     rejected_pods_keep_qos_class: bool = since(32)
     observed_generation: bool = gate("PodObservedGenerationTracking")
@@ -208,9 +213,12 @@ class KubeletFeatures(FeatureTable):
     volume_mount_statuses: bool = gate("RecursiveReadOnlyMounts")
     supplemental_groups_policy: bool = gate("SupplementalGroupsPolicy")  # in the node's status
     kube_proxy_version: bool = ~gate("DisableNodeKubeProxyVersion")  # in the node's status
-    # The first and the longest backoff of crashing containers.
+    # The first and the longest backoff of crashing containers. With KubeletCrashLoopBackOffMax the longest is
+    # the configuration's, 5 minutes by default.
     backoff_seconds: tuple[float, float] = choose(
-        gate("ReduceDefaultCrashLoopBackOffDecay"), (1.0, 60.0), (10.0, 300.0)
+        gate("ReduceDefaultCrashLoopBackOffDecay"),
+        choose(gate("KubeletCrashLoopBackOffMax"), (1.0, 300.0), (1.0, 60.0)),
+        (10.0, 300.0),
     )
 
     # Dynamic resource allocation

@@ -167,7 +167,7 @@ def pod_conditions(
         _condition("PodScheduled", status="True"),
     ]
     if features.ready_to_start_condition:
-        found.insert(0, _condition("PodReadyToStartContainers", status=str(sandbox_ready)))
+        found.insert(0, _condition(features.ready_to_start_condition, status=str(sandbox_ready)))
     for condition in found:
         before = present.get(condition["type"])
         condition["lastTransitionTime"] = transition_time(before, condition["status"], now)

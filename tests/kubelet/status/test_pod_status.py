@@ -11,7 +11,7 @@ from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.pod_spec import qos_class
 from kubeskew.kubelet.pods.kuberuntime import should_restart
 from kubeskew.kubelet.pods.services import CrashBackoff
-from kubeskew.kubelet.status.pod_status import pod_phase, rejected_status
+from kubeskew.kubelet.status.pod_status import pod_conditions, pod_phase, rejected_status
 from kubeskew.kubelet.status.status_manager import status_patch
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -201,3 +201,41 @@ def test_the_status_of_a_pod_that_is_not_admitted(minor, gates, more):
         "startTime": "2026-01-01T00:00:00Z",
         **more,
     }
+
+
+@pytest.mark.parametrize(
+    ("minor", "gates", "kinds"),
+    [
+        (26, {}, []),
+        (27, {"PodHasNetworkCondition": True}, ["PodHasNetwork"]),
+        (28, {}, []),
+        (28, {"PodReadyToStartContainersCondition": True}, ["PodReadyToStartContainers"]),
+        (29, {}, ["PodReadyToStartContainers"]),
+        (36, {"PodReadyToStartContainersCondition": False}, []),
+    ],
+)
+def test_the_condition_of_a_ready_sandbox_depends_on_the_release(minor, gates, kinds):
+    """It came as PodHasNetwork, was renamed in 1.28, and is on since 1.29."""
+    pod = {"metadata": {}, "spec": {"containers": [{"name": "c"}]}}
+    features = features_of(minor, gates)
+    conditions = pod_conditions(pod, [], "Pending", sandbox_ready=True, features=features, now=NOW)
+    others = {"Initialized", "Ready", "ContainersReady", "PodScheduled"}
+    found = {condition["type"]: condition["status"] for condition in conditions}
+    assert [kind for kind in found if kind not in others] == kinds
+    assert [found[kind] for kind in kinds] == ["True"] * len(kinds)
+
+
+@pytest.mark.parametrize(
+    ("minor", "gates", "seconds"),
+    [
+        (26, {}, (10, 300)),
+        (33, {"ReduceDefaultCrashLoopBackOffDecay": True}, (1, 60)),
+        (33, {"ReduceDefaultCrashLoopBackOffDecay": True, "KubeletCrashLoopBackOffMax": True}, (1, 300)),
+        (36, {}, (10, 300)),
+        (36, {"ReduceDefaultCrashLoopBackOffDecay": True}, (1, 300)),
+        (36, {"ReduceDefaultCrashLoopBackOffDecay": True, "KubeletCrashLoopBackOffMax": False}, (1, 60)),
+    ],
+)
+def test_the_longest_back_off_is_the_configurations_where_it_has_one(minor, gates, seconds):
+    """KubeletCrashLoopBackOffMax, on since 1.35, has the configuration's five minutes win over 60 s."""
+    assert features_of(minor, gates).backoff_seconds == seconds
