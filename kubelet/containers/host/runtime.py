@@ -66,7 +66,7 @@ _NO_NAMESPACES = (
 _START_ERROR_CODE = 128
 _UNKNOWN_CODE = 255  # as containerd has it for a container of which it does not know how it ended
 _KEPT_ATTEMPTS = 2  # the newest one and one dead before it (the kubelet's default garbage collection)
-_PROCESSES = 4096  # of a container
+PROCESSES = 4096  # of a container
 _MOST_OUTPUT = 16 * 1024 * 1024  # of a command's output, as containerd has it
 _DRAIN_SECONDS = 1.0
 _STOP_SECONDS = 2.0
@@ -112,9 +112,10 @@ class HostRuntime:
         addresses: IPv4Network | None = None,
         node_address: str = "",
         overlay: bool = True,
+        processes: int = PROCESSES,
     ) -> None:
         """`addresses` are those of the node's pods. `plain` does without namespaces. Without `overlay` each
-        container has a copy of its image."""
+        container has a copy of its image. `processes` is the most of a container."""
         self._directory = directory.resolve()
         self._node_name = node_name
         self._images = images
@@ -122,6 +123,7 @@ class HostRuntime:
         self._entropy = entropy
         self._plain = plain
         self._overlay = overlay
+        self._processes = processes
         self._networks = networks
         digest = hashlib.sha256(node_name.encode()).digest()
         self.addresses = addresses or IPv4Network(f"10.{128 + digest[0] % 120}.{digest[1]}.0/24")
@@ -458,7 +460,7 @@ class HostRuntime:
                 log=str(log),
                 stdin=config.stdin,
                 stdin_once=config.stdin_once,
-                limits=_limits(config.resources)._asdict(),
+                limits=_limits(config.resources, self._processes)._asdict(),
             )
             self._inner_pids[container.id] = answer["pid"]
             container.started_at = self._clock.now()
@@ -533,7 +535,7 @@ class HostRuntime:
             "unmasked": security.privileged or security.unmasked_proc,
             "tty": config.tty,
             "oom_score": config.resources.oom_score_adjustment,
-            "processes": _PROCESSES,
+            "processes": self._processes,
         }
         if self._plain:
             _check_plain(config, user)
@@ -561,7 +563,7 @@ class HostRuntime:
         annotations: Mapping[str, str] | None = None,
     ) -> None:
         try:
-            await asyncio.to_thread(self._cgroups.update, container.id, _limits(resources))
+            await asyncio.to_thread(self._cgroups.update, container.id, _limits(resources, self._processes))
         except OSError as error:
             raise ContainerRuntimeError(f"failed to update resources: {error.strerror or error}") from error
         if annotations is not None:
@@ -931,9 +933,9 @@ def _mount(mount: Mount) -> dict[str, Any]:
     }
 
 
-def _limits(resources: ContainerResources) -> Limits:
+def _limits(resources: ContainerResources, processes: int) -> Limits:
     return Limits(
-        resources.memory_bytes, resources.cpu_shares, resources.cpu_quota, resources.cpu_period, _PROCESSES
+        resources.memory_bytes, resources.cpu_shares, resources.cpu_quota, resources.cpu_period, processes
     )
 
 
