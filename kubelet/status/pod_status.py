@@ -171,9 +171,7 @@ def pod_conditions(
     for condition in found:
         before = present.get(condition["type"])
         condition["lastTransitionTime"] = transition_time(before, condition["status"], now)
-        generation = pod["metadata"].get("generation")
-        if features.observed_generation and generation:
-            condition["observedGeneration"] = generation
+        condition |= _observed_generation(pod, features)
     return found
 
 
@@ -184,10 +182,7 @@ def pending_condition(
     found = _condition("PodResizePending", status="True", reason=pending.reason, message=pending.message)
     unchanged = before.get("reason") == pending.reason and before.get("lastTransitionTime")
     found["lastTransitionTime"] = before["lastTransitionTime"] if unchanged else timestamp(now)
-    generation = pod["metadata"].get("generation")
-    if features.observed_generation and generation:
-        found["observedGeneration"] = generation
-    return found
+    return found | _observed_generation(pod, features)
 
 
 def _condition(kind: str, *, status: str, reason: str = "", message: str = "") -> Object:
@@ -327,21 +322,27 @@ def pod_status(pod: Object, sandbox: Sandbox | None, view: View, features: Kubel
         ]
     if view.reason:
         status |= {"reason": view.reason, "message": view.message}
-    generation = pod["metadata"].get("generation")
-    if features.observed_generation and generation:
-        status["observedGeneration"] = generation
-    return status
+    return status | _observed_generation(pod, features)
 
 
-def rejected_status(pod: Object, reason: str, message: str, now: datetime) -> Object:
+def rejected_status(
+    pod: Object, reason: str, message: str, now: datetime, features: KubeletFeatures
+) -> Object:
     """Makes the status of a pod that its node does not admit (kubelet.go, rejectPod)."""
-    return {
+    status = {
         "phase": "Failed",
         "reason": reason,
         "message": f"Pod was rejected: {message}",
-        "qosClass": pod_spec.qos_class(pod),
         "startTime": timestamp(now),
     }
+    if features.rejected_pods_keep_qos_class:
+        status["qosClass"] = pod_spec.qos_class(pod)
+    return status | _observed_generation(pod, features)
+
+
+def _observed_generation(pod: Object, features: KubeletFeatures) -> Object:
+    generation = pod["metadata"].get("generation")
+    return {"observedGeneration": generation} if features.observed_generation and generation else {}
 
 
 def _statuses(

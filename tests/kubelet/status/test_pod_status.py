@@ -11,7 +11,7 @@ from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.pod_spec import qos_class
 from kubeskew.kubelet.pods.kuberuntime import should_restart
 from kubeskew.kubelet.pods.services import CrashBackoff
-from kubeskew.kubelet.status.pod_status import pod_phase
+from kubeskew.kubelet.status.pod_status import pod_phase, rejected_status
 from kubeskew.kubelet.status.status_manager import status_patch
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -147,3 +147,27 @@ A, B = {"type": "A", "status": "True"}, {"type": "B", "status": "False", "reason
 def test_a_patch_names_only_what_changed(old, new, patch):
     """Statuses are written as strategic merge patches of the kubelet's own fields."""
     assert status_patch(old, new, ("phase", "reason", "podIPs", "conditions")) == patch
+
+
+@pytest.mark.parametrize(
+    ("minor", "gates", "more"),
+    [
+        (31, {}, {}),
+        (32, {}, {"qosClass": "BestEffort"}),
+        (33, {}, {"qosClass": "BestEffort"}),
+        (33, {"PodObservedGenerationTracking": True}, {"qosClass": "BestEffort", "observedGeneration": 2}),
+        (36, {}, {"qosClass": "BestEffort", "observedGeneration": 2}),
+    ],
+)
+def test_the_status_of_a_pod_that_is_not_admitted(minor, gates, more):
+    """It has the QoS class since 1.32, and the generation where that is tracked."""
+    features = KubeletFeatures.of(FeatureGates(Version(minor), gates))
+    pod = {"metadata": {"generation": 2}, "spec": {"containers": [{"name": "c"}]}}
+    moment = datetime(2026, 1, 1, tzinfo=UTC)
+    assert rejected_status(pod, "NodePorts", "no", moment, features) == {
+        "phase": "Failed",
+        "reason": "NodePorts",
+        "message": "Pod was rejected: no",
+        "startTime": "2026-01-01T00:00:00Z",
+        **more,
+    }
