@@ -18,7 +18,7 @@ _MARK = b"KUBESKEW_CONTAINER="
 def cleanup(directory: Path) -> None:
     """Ends all containers of the nodes whose runtimes keep their state at or below a directory, with the
     processes that started them and their cgroups. Mounts are in namespaces and end with these."""
-    for record in sorted(directory.rglob(RECORD)):
+    for record in _records(directory):
         try:
             content = json.loads(record.read_text())
         except (OSError, ValueError):
@@ -26,6 +26,17 @@ def cleanup(directory: Path) -> None:
         _clean(record.parent, content)
         record.unlink(missing_ok=True)
         (record.parent / SOCKET).unlink(missing_ok=True)
+
+
+def _records(directory: Path) -> list[Path]:
+    """The records of shims; files of containers may be about to go."""
+    found = []
+    for above, directories, files in os.walk(directory):
+        if RECORD in files:
+            found.append(Path(above) / RECORD)
+            directories.clear()
+        directories.sort()
+    return found
 
 
 def _clean(directory: Path, record: dict[str, Any]) -> None:

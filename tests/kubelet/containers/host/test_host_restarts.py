@@ -16,7 +16,7 @@ WAITS = "trap 'exit 9' TERM; echo ready; while :; do sleep 0.01; done"
 
 
 def shim_of(node: HostNode) -> int:
-    return int(json.loads((node.directory / "node" / RECORD).read_text())["pid"])
+    return int(json.loads((node.state / "node" / RECORD).read_text())["pid"])
 
 
 def is_there(pid: int) -> bool:
@@ -35,7 +35,7 @@ async def test_containers_outlive_the_kubelet(node: HostNode):
     parent = shim_of(node)
     await node.leave()
     os.kill(signal_child(parent, "read word"), signal.SIGKILL)
-    exits = node.directory / "node" / "exits"
+    exits = node.state / "node" / "exits"
     await until(lambda: [*exits.glob("*.json")])
     await node.again()
     assert shim_of(node) == parent
@@ -94,7 +94,7 @@ async def test_nothing_is_left(node: HostNode):
     await until(lambda: sleepers("6543"))
     parent = shim_of(node)
     await node.leave()
-    await asyncio.to_thread(cleanup, node.directory)
+    await asyncio.to_thread(cleanup, node.state)
     assert not is_there(parent)
     assert sleepers("6543") == []
     assert cgroups_of(container.id) == []
@@ -108,7 +108,7 @@ async def test_nothing_is_left_without_namespaces(make_node: NodeMaker):
     await until(lambda: len(sleepers("8765")) == 2)
     await node.leave()
     os.kill(shim_of(node), signal.SIGKILL)
-    await asyncio.to_thread(cleanup, node.directory)
+    await asyncio.to_thread(cleanup, node.state)
     assert sleepers("8765") == []
     assert container.ends_at is None
     await node.again()

@@ -11,7 +11,10 @@ async def test_a_fork_bomb(make_node: NodeMaker):
     """A program that forks without end reaches a limit of its own; others start, and it can be killed."""
     node = await make_node(processes=100)
     sandbox, other = await node.pod("one"), await node.pod("two")
-    script = "import os, time\nwhile True:\n try: os.fork()\n except OSError: print('limit', flush=True); time.sleep(999)"
+    script = (
+        "import os, time\nwhile True:\n try: os.fork()\n"
+        " except OSError: print('limit', flush=True); time.sleep(999)"
+    )
     bomb = await node.start(sandbox, PYTHON, "-c", script)
     await node.says(sandbox, bomb, "limit")
     assert await node.output(other, "echo fine") == "fine\n"
