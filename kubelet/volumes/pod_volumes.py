@@ -104,7 +104,10 @@ class CheckedVolumes:
         return True
 
     def files_of(self, pod: Object, spec: Object, view: ContainerView) -> MountedFiles:
-        return MountedFiles()
+        """Names what drivers mount, as they name it."""
+        return MountedFiles(
+            [Mount(mount.path, Path(mount.host_path), mount.read_only) for mount in view.devices]
+        )
 
     def message(
         self, spec: Object, annotations: Mapping[str, str], exit_code: int, lines: Sequence[LogLine]
