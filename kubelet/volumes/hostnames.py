@@ -24,7 +24,7 @@ class Hostname(NamedTuple):
         if len(full) > _LONGEST_FULL:
             raise ConfigError(
                 f"failed to construct FQDN from pod hostname and cluster domain, FQDN {full} is too long "
-                f"({_LONGEST_FULL} is the max, {len(full)} characters requested)"
+                f"({_LONGEST_FULL} characters is the max, {len(full)} characters requested)"
             )
         return full
 

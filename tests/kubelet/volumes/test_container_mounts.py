@@ -255,7 +255,7 @@ def test_full_name_of_a_pods_machine():
     long = Hostname("p" * 50, "s.default.svc.cluster.local")
     with pytest.raises(ConfigError) as caught:
         long.of_kernel(is_full=True)
-    assert str(caught.value).endswith("is too long (64 is the max, 78 characters requested)")
+    assert str(caught.value).endswith("is too long (64 characters is the max, 78 characters requested)")
 
 
 @pytest.mark.parametrize(
