@@ -127,6 +127,21 @@ class AdmissionFeatures(FeatureTable):
     sysctl_namespaces: tuple[str, str] = by_release(NAMESPACE_NAMES)
 
 
+class ConfigurationFeatures(FeatureTable):
+    """The fields and defaults of KubeletConfiguration."""
+
+    higher_limits: bool = since(27)  # of requests and events a second
+    names_runtime_endpoint: bool = since(27)
+    limits_age_of_images: bool = since(29)
+    follows_logs: bool = since(30)  # the directory of pods' logs, and the workers that rotate them
+    fails_on_cgroup_v1: bool | None = by_release({0: None, 31: False, 35: True})
+    configures_back_off: bool = since(32)
+    limits_back_off: bool = gate("KubeletCrashLoopBackOffMax")
+    merges_eviction_settings: bool = since(33)
+    verifies_pulled_images: bool = gate("KubeletEnsureSecretPulledImages")
+    reserves_memory: bool = since(36)
+
+
 class VolumeFeatures(FeatureTable):
     """Volumes as directories, and what containers get of them, in runtimes that run processes."""
 
@@ -179,7 +194,12 @@ class KubeletFeatures(FeatureTable):
     # Pods and their status
     sidecars: bool = gate("SidecarContainers")  # init containers with restartPolicy Always
     container_restart_rules: bool = gate("ContainerRestartRules")
-    ready_to_start_condition: bool = gate("PodReadyToStartContainersCondition")
+    # The condition of pods whose sandbox is ready; up to 1.27 under its first name.
+    ready_to_start_condition: str = choose(
+        gate("PodReadyToStartContainersCondition"),
+        "PodReadyToStartContainers",
+        choose(gate("PodHasNetworkCondition"), "PodHasNetwork", ""),
+    )
     host_ips: bool = gate("PodHostIPs")
     rejected_pods_keep_qos_class: bool = since(32)
     observed_generation: bool = gate("PodObservedGenerationTracking")
@@ -193,9 +213,12 @@ class KubeletFeatures(FeatureTable):
     volume_mount_statuses: bool = gate("RecursiveReadOnlyMounts")
     supplemental_groups_policy: bool = gate("SupplementalGroupsPolicy")  # in the node's status
     kube_proxy_version: bool = ~gate("DisableNodeKubeProxyVersion")  # in the node's status
-    # The first and the longest backoff of crashing containers.
+    # The first and the longest backoff of crashing containers. With KubeletCrashLoopBackOffMax the longest is
+    # the configuration's, 5 minutes by default.
     backoff_seconds: tuple[float, float] = choose(
-        gate("ReduceDefaultCrashLoopBackOffDecay"), (1.0, 60.0), (10.0, 300.0)
+        gate("ReduceDefaultCrashLoopBackOffDecay"),
+        choose(gate("KubeletCrashLoopBackOffMax"), (1.0, 300.0), (1.0, 60.0)),
+        (10.0, 300.0),
     )
 
     # Dynamic resource allocation
@@ -247,6 +270,7 @@ class KubeletFeatures(FeatureTable):
     resource_health_message: bool = gate("ResourceHealthStatusMessage")
 
     # Server
+    configuration: ConfigurationFeatures = part(ConfigurationFeatures)
     # Authorization of subresources for pods, configz and healthz.
     fine_grained_authz: bool = gate("KubeletFineGrainedAuthz")
     refuses_by_subresources: bool = since(32)  # errors name all subresources that would permit the request

@@ -160,6 +160,12 @@ class NetworkAgent:
             return False
         return True
 
+    def add_address(self, address: str) -> None:
+        """The cluster's namespace has the address from now on, for those who listen at it. Raises
+        NetworkAgentError.
+        """
+        self._ask({"verb": "add-address", "address": address})
+
     def load_rules(self, text: str) -> None:
         """Has `nft` read rules in the cluster's namespace. Raises NetworkAgentError."""
         self._ask({"verb": "rules", "text": text})

@@ -23,8 +23,10 @@ import ssl
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -386,14 +388,30 @@ def _command(name: str) -> click.Command:
     return command
 
 
-def _health_port(flags: dict[str, list[str]]) -> None:
-    """Gives the component a port of its own, and serves the one that it was given over TLS."""
+def _health_port(flags: dict[str, list[str]]) -> int:
+    """Gives the component a port of its own, which is returned, and serves the given one over TLS."""
     address = (flags.pop("bind-address", None) or ["0.0.0.0"])[-1]
     port = int((flags.pop("secure-port", None) or ["0"])[-1])
     behind = free_port()
     flags["secure-port"] = [str(behind)]
     if port:
         serve_health(address, port, behind, self_signed(Path(tempfile.mkdtemp()), "localhost"))
+    return behind
+
+
+# The upgrade test up to 1.35 waits for this line in the controller manager's log.
+_SYNCED = '"Caches are synced" controller="resource_claim"'
+
+
+def say_when_ready(port: int, line: str) -> None:
+    """Writes a line of upstream's log once the component behind the port is ready."""
+
+    def follow() -> None:
+        while _answer(port, "/readyz")[0] != HTTPStatus.OK:
+            time.sleep(0.2)
+        print(line, file=sys.stderr, flush=True)
+
+    threading.Thread(target=follow, name="readiness", daemon=True).start()
 
 
 def _run_proxy(flags: Mapping[str, Sequence[str]]) -> int:
@@ -435,5 +453,7 @@ def _line(program: str, flags: dict[str, list[str]], release: str) -> CommandLin
     flags["emulated-version"] = [release]
     if program == "kube-scheduler":
         flags = scheduler_flags(flags, _file(flags.get("config")))
-    _health_port(flags)
+    port = _health_port(flags)
+    if program == "kube-controller-manager":
+        say_when_ready(port, _SYNCED)
     return translated(_command(COMMANDS[program]), flags)

@@ -225,7 +225,7 @@ class Binary:
             with contextlib.suppress(OSError, ValueError):
                 verdict = verdict_of(json.loads(report.read_text()), spec.name)
             text = output.read_text(errors="replace")
-            if late:
+            if late and (verdict is None or verdict.state == LOST):
                 said = f": {verdict.message}" if verdict is not None and verdict.message else ""
                 verdict = Verdict(spec.name, LOST, f"no end within {seconds:g} s{said}")
             elif verdict is None:

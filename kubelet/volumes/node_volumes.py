@@ -80,6 +80,6 @@ class NodeVolumes:
                 *(root, directories, files, entropy, features),
                 supports_recursive_read_only=supports_recursive_read_only,
             ),
-            OrphanCleaner(directories, files, names_subpaths_alike=features.orphaned_subpaths_alike),
+            OrphanCleaner(directories, files, memory, names_subpaths_alike=features.orphaned_subpaths_alike),
             memory,
         )

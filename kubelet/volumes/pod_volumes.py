@@ -47,6 +47,8 @@ class MountedFiles(NamedTuple):
 class PodVolumes(Protocol):
     """The volumes of one node's pods."""
 
+    are_directories: bool  # else only what they need is checked, before a pod begins
+
     async def set_up(self, pod: Object) -> None:
         """Sets up the volumes that containers use, or brings them up to date. Raises VolumeSetUpError."""
         ...
@@ -91,6 +93,8 @@ class PodVolumes(Protocol):
 class CheckedVolumes:
     """Volumes of containers that are only acted: what they need must exist."""
 
+    are_directories = False
+
     def __init__(self, sources: VolumeSources) -> None:
         self._sources = sources
 
@@ -104,7 +108,10 @@ class CheckedVolumes:
         return True
 
     def files_of(self, pod: Object, spec: Object, view: ContainerView) -> MountedFiles:
-        return MountedFiles()
+        """Names what drivers mount, as they name it."""
+        return MountedFiles(
+            [Mount(mount.path, Path(mount.host_path), mount.read_only) for mount in view.devices]
+        )
 
     def message(
         self, spec: Object, annotations: Mapping[str, str], exit_code: int, lines: Sequence[LogLine]
@@ -132,6 +139,8 @@ class CheckedVolumes:
 
 class DirectoryVolumes:
     """Volumes of containers that are processes."""
+
+    are_directories = True
 
     def __init__(
         self,

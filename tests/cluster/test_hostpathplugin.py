@@ -41,3 +41,27 @@ def test_wrong_endpoints_are_refused(tmp_path: Path):
     ended = subprocess.run([sys.executable, PROGRAM, *flags], capture_output=True, text=True, check=False)
     assert ended.returncode == 1
     assert ended.stderr == "hostpathplugin: no tcp://HOST:PORT: unix:///x\n"
+
+
+def test_the_image_has_all_that_the_program_needs(tmp_path: Path):
+    """The directory has the tools of the given busybox, and Python with the modules of the program alone."""
+    busybox = tmp_path / "busybox"
+    busybox.write_text("#!/bin/sh\necho busybox; echo sh; echo rm\n")
+    busybox.chmod(0o755)
+    image = tmp_path / "image"
+    tool = PROGRAM.with_name("hostpathplugin_image.py")
+    subprocess.run([sys.executable, tool, image, "--busybox", busybox], check=True)
+    assert {path.name: path.is_symlink() for path in (image / "bin").iterdir()} == {
+        "busybox": False,
+        "sh": True,
+        "rm": True,
+    }
+    first, _, text = (image / "hostpathplugin").read_text().partition("\n")
+    interpreter = first.removeprefix("#!").removesuffix(" -IS")
+    assert (image / interpreter.removeprefix("/")).stat().st_mode & 0o111
+    assert text == PROGRAM.read_text().partition("\n")[2]
+    names = {path.name for path in image.rglob("*.py")}
+    assert {"os.py", "socket.py", "threading.py", "contextlib.py"} <= names
+    assert "argparse.py" not in names
+    again = subprocess.run([sys.executable, tool, image, "--busybox", busybox], check=False)
+    assert again.returncode == 1
