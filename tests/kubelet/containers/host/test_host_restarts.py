@@ -10,7 +10,7 @@ from host_node import HostNode, NodeMaker
 from until import until
 
 from kubeskew.kubelet.containers.host.cleanup import cleanup
-from kubeskew.kubelet.containers.host.shim_client import RECORD
+from kubeskew.kubelet.containers.host.shim_record import RECORD
 
 WAITS = "trap 'exit 9' TERM; echo ready; while :; do sleep 0.01; done"
 
