@@ -153,12 +153,23 @@ class NetworkAgent:
 
     # -- the agent itself
 
+    def pid(self) -> int:
+        """Raises NetworkAgentError if the agent is not there."""
+        answer, _ = self._ask({"verb": "ping"})
+        return int(answer["pid"])
+
     def is_there(self) -> bool:
         try:
-            self._ask({"verb": "ping"})
+            self.pid()
         except NetworkAgentError:
             return False
         return True
+
+    def add_address(self, address: str) -> None:
+        """The cluster's namespace has the address from now on, for those who listen at it. Raises
+        NetworkAgentError.
+        """
+        self._ask({"verb": "add-address", "address": address})
 
     def load_rules(self, text: str) -> None:
         """Has `nft` read rules in the cluster's namespace. Raises NetworkAgentError."""

@@ -1,23 +1,32 @@
 """The name of a pod's machine as its containers see it.
 
-Source: pkg/kubelet/kubelet_pods.go (GeneratePodHostNameAndDomain), 1.36.
+Source: pkg/kubelet/kubelet_pods.go (GeneratePodHostNameAndDomain); pkg/kubelet/util/util.go, 1.36.
 """
 
 from typing import NamedTuple
 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
+from kubeskew.kubelet.containers.pod_volumes import ConfigError
 
-_LONGEST = 63
+_LONGEST, _LONGEST_FULL = 63, 64
 
 
 class Hostname(NamedTuple):
     name: str
     domain: str  # empty without a subdomain
 
-    @property
-    def full(self) -> str:
-        return f"{self.name}.{self.domain}" if self.domain else self.name
+    def of_kernel(self, *, is_full: bool) -> str:
+        """The name that the kernel gives: with the domain if the pod wants it so. Raises ConfigError."""
+        if not is_full or not self.domain:
+            return self.name
+        full = f"{self.name}.{self.domain}"
+        if len(full) > _LONGEST_FULL:
+            raise ConfigError(
+                f"failed to construct FQDN from pod hostname and cluster domain, FQDN {full} is too long "
+                f"({_LONGEST_FULL} characters is the max, {len(full)} characters requested)"
+            )
+        return full
 
 
 def pod_hostname(pod: Object, cluster_domain: str, *, may_override: bool) -> Hostname:

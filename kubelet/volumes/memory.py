@@ -44,6 +44,9 @@ class MemoryDirectories:
         if self._files.names(self._directory) == [_OWNER]:
             self._files.remove_tree(self._directory)
 
+    def remove_all(self) -> None:
+        self._files.remove_tree(self._directory)
+
     def remove_lost(self) -> None:
         """Removes what was left by nodes whose directories are gone."""
         for directory in sorted(self._base.glob(f"{_PREFIX}-{os.geteuid()}-*")):

@@ -27,6 +27,7 @@ class NodeVolumes:
     root: NodeRoot
     directories: PodDirectories
     files: VolumeFiles
+    sources: VolumeSources
     manager: VolumeManager
     mounts: ContainerMounts
     orphans: OrphanCleaner
@@ -75,11 +76,12 @@ class NodeVolumes:
             root,
             directories,
             files,
+            sources,
             VolumeManager(node, objects, sources, clock, entropy, features, files, memory),
             ContainerMounts(
                 *(root, directories, files, entropy, features),
                 supports_recursive_read_only=supports_recursive_read_only,
             ),
-            OrphanCleaner(directories, files, names_subpaths_alike=features.orphaned_subpaths_alike),
+            OrphanCleaner(directories, files, memory, names_subpaths_alike=features.orphaned_subpaths_alike),
             memory,
         )

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from kubeskew.kubelet.volumes.files import VolumeFiles, go_error
 from kubeskew.kubelet.volumes.layout import PodDirectories
+from kubeskew.kubelet.volumes.memory import MemoryDirectories
 
 log = logging.getLogger(__name__)
 
@@ -29,11 +30,17 @@ PERIOD_SECONDS = 2.0  # housekeeping
 
 class OrphanCleaner:
     def __init__(
-        self, directories: PodDirectories, files: VolumeFiles, *, names_subpaths_alike: bool = False
+        self,
+        directories: PodDirectories,
+        files: VolumeFiles,
+        memory: MemoryDirectories,
+        *,
+        names_subpaths_alike: bool = False,
     ) -> None:
         """`names_subpaths_alike`: errors about subpaths are worded as those about volumes (until 1.35)."""
         self._directories = directories
         self._files = files
+        self._memory = memory
         self._names_alike = names_subpaths_alike
 
     def find(self, known: Collection[str]) -> list[str]:
@@ -77,13 +84,15 @@ class OrphanCleaner:
         return errors
 
     def _take_down(self, uid: str) -> None:
+        try:
+            self._memory.remove(uid)
+        except OSError as error:
+            log.error("memory of pod %s: %s", uid, error)
         for plugin in _OWN:
             directory = self._directories.volumes(uid) / plugin
             for name in self._files.names(directory):
                 path = directory / name
                 try:
-                    if path.is_symlink():
-                        self._files.remove_tree(path.resolve())
                     self._files.remove_tree(path)
                 except OSError as error:
                     log.error("%s", self._words("unlinkat", path, error))

@@ -110,7 +110,9 @@ async def volume_node(tmp_path, server, client, clock, entropy, monkeypatch):
         return tokens.answer(body) if target.subresource == "token" else await create(target, body)
 
     monkeypatch.setattr(server, "_create", answered)
-    return VolumeNode(tmp_path, client, clock, entropy, tokens)
+    node = VolumeNode(tmp_path, client, clock, entropy, tokens)
+    yield node
+    node.volumes.memory.remove_all()
 
 
 @pytest.fixture

@@ -247,6 +247,17 @@ def test_name_of_a_pods_machine(spec, override, expected):
     assert pod_hostname(pod, "cluster.local", may_override=override) == expected
 
 
+def test_full_name_of_a_pods_machine():
+    """A pod may have its full name as its machine's, if the kernel takes it."""
+    name = Hostname("p", "s.default.svc.cluster.local")
+    assert name.of_kernel(is_full=False) == "p"
+    assert name.of_kernel(is_full=True) == "p.s.default.svc.cluster.local"
+    long = Hostname("p" * 50, "s.default.svc.cluster.local")
+    with pytest.raises(ConfigError) as caught:
+        long.of_kernel(is_full=True)
+    assert str(caught.value).endswith("is too long (64 characters is the max, 78 characters requested)")
+
+
 @pytest.mark.parametrize(
     ("spec", "path"),
     [({}, "/dev/termination-log"), ({"terminationMessagePath": "tmp/m"}, "/tmp/m")],

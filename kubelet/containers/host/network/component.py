@@ -12,7 +12,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kubeskew.apimachinery.client.informer import InformerFactory
-from kubeskew.apimachinery.client.refs import ENDPOINT_SLICES, NAMESPACES, NODES, PODS, SERVICES
+from kubeskew.apimachinery.client.refs import (
+    ENDPOINT_SLICES,
+    NAMESPACES,
+    NETWORK_POLICIES,
+    NODES,
+    PODS,
+    SERVICES,
+)
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.process.component import ComponentContext
 from kubeskew.apimachinery.process.network_agent import (
@@ -21,10 +28,18 @@ from kubeskew.apimachinery.process.network_agent import (
     NetworkAgentError,
     node_uid,
 )
-from kubeskew.kubelet.containers.host.network import keeper_process
+from kubeskew.kubelet.containers.host.network import keeper_process, nftables
 from kubeskew.kubelet.containers.host.network.dns_server import NameServer
 from kubeskew.kubelet.containers.host.network.endpoints import SERVICE_NAME
-from kubeskew.kubelet.containers.host.network.service_ports import Node, node_of, ports_to_serve
+from kubeskew.kubelet.containers.host.network.policies import rules_of_pods
+from kubeskew.kubelet.containers.host.network.service_ports import (
+    CLUSTER,
+    Listen,
+    Node,
+    Target,
+    node_of,
+    ports_to_serve,
+)
 from kubeskew.kubelet.containers.host.network.service_proxy import ServiceProxy
 
 log = logging.getLogger(__name__)
@@ -84,7 +99,10 @@ class NetworkComponent:
         self._names = NameServer(self._tables)
         self._changed = asyncio.Event()
         self._is_serving = False
-        for ref in (SERVICES, ENDPOINT_SLICES, NODES, PODS):
+        self._namespaces = self._informers.informer(NAMESPACES)
+        self._policies = self._informers.informer(NETWORK_POLICIES)
+        self._rules: str | None = None  # that the kernel has; None: there is no nft
+        for ref in (SERVICES, ENDPOINT_SLICES, NODES, PODS, NAMESPACES, NETWORK_POLICIES):
             self._informers.informer(ref).add_handler(self._change, self._change, self._change)
 
     def _change(self, *_objects: Object) -> None:
@@ -93,7 +111,7 @@ class NetworkComponent:
     async def run(self) -> None:
         """Raises KeeperError if this machine refuses namespaces."""
         self._ctx.health.add_check("network", lambda: self._is_serving or "not serving yet")
-        self._agent = keeper_process.ensure(self._path)
+        keeper_process.ensure(self._agent)
         self._keep()
         try:
             working = asyncio.create_task(self._work(), name="services")
@@ -114,8 +132,11 @@ class NetworkComponent:
             await self._proxy.close()
             await self._names.stop()
             self._agent.close()
+            if self._kept is not None:
+                self._kept.close()
 
     async def _work(self) -> None:
+        self._find_nftables()
         await self._names.start(self._agent)
         self._informers.start()
         await self._informers.synced()
@@ -132,10 +153,37 @@ class NetworkComponent:
                 self._outside,
                 frozenset({DNS_ADDRESS}),
             )
-            await self._proxy.sync(wanted)
+            await self._proxy.sync(self._left_by_kernel(wanted, nodes))
             self._is_serving = True
             await self._changed.wait()
             await clock.sleep(_COALESCE_SECONDS)
+
+    def _find_nftables(self) -> None:
+        try:
+            self._agent.load_rules(nftables.NOTHING)
+        except NetworkAgentError as error:
+            log.info("services are served in user space, and network policies are not enforced: %s", error)
+            self._rules = None
+        else:
+            self._rules = ""
+
+    def _left_by_kernel(self, wanted: Mapping[Listen, Target], nodes: Sequence[Node]) -> dict[Listen, Target]:
+        """Gives the kernel the ports and policies that it can have; the others are for the proxy."""
+        if self._rules is None:
+            return {**wanted}
+        served = nftables.by_kernel(wanted, nftables.nodes_by_place(nodes))
+        policies = rules_of_pods(self._policies.list(), self._pods.list(), self._namespaces.list())
+        rules = nftables.script(served, policies)
+        if rules != self._rules:
+            try:
+                self._agent.load_rules(rules)
+            except NetworkAgentError as error:
+                log.warning("the kernel does not take the rules of services and policies: %s", error)
+                self._find_nftables()
+                return {**wanted}
+            self._rules = rules
+        # a node's own processes do not pass the cluster's namespace on their way to its ports
+        return {one: target for one, target in wanted.items() if one.place != CLUSTER or one not in served}
 
     def _join_nodes(self, nodes: Sequence[Node]) -> None:
         """Each node has a namespace for what is in its host's network."""

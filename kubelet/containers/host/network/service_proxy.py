@@ -8,9 +8,10 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable, Mapping
+from ipaddress import IPv4Address
 
 from kubeskew.apimachinery.clock import Clock, Entropy
-from kubeskew.apimachinery.process.network_agent import NetworkAgent
+from kubeskew.apimachinery.process.network_agent import SERVICE_RANGE, NetworkAgent
 from kubeskew.kubelet.containers.host.network.endpoints import Affinity
 from kubeskew.kubelet.containers.host.network.forwarding import ConnectionForward, DatagramForward
 from kubeskew.kubelet.containers.host.network.service_ports import CLUSTER, MACHINE, Listen, Target
@@ -62,6 +63,8 @@ class ServiceProxy:
     async def _open(self, listen: Listen, target: Target) -> "_Port":
         port = _Port(self, target)
         kind = _KINDS[listen.protocol]
+        if listen.place == CLUSTER and IPv4Address(listen.host) not in SERVICE_RANGE:
+            self._agent.add_address(listen.host)
         bound = (
             _listen_outside(listen, kind)
             if listen.place == MACHINE

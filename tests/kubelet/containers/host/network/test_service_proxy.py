@@ -93,6 +93,12 @@ async def test_connections(network: NetworkAgent, proxy: ServiceProxy) -> None:
         await _ask(network, "10.96.7.7", 80)
 
 
+async def test_external_addresses(network: NetworkAgent, proxy: ServiceProxy) -> None:
+    """An external address of a service leads to its endpoints for pods."""
+    await proxy.sync({WEB._replace(host="192.0.2.7"): _target(FIRST)})
+    assert await _ask(network, "192.0.2.7", 80) == "first hello"
+
+
 async def test_session_affinity(network: NetworkAgent, proxy: ServiceProxy) -> None:
     """With affinity a client stays with its endpoint."""
     await proxy.sync({WEB: _target(FIRST, SECOND, affinity_seconds=60)})
