@@ -242,9 +242,10 @@ class _Terminal:
     """A terminal of the container's own devpts; its outer side goes to whoever asked."""
 
     def __init__(self, answer: int) -> None:
-        outer = os.open(
-            "/dev/pts/ptmx" if Path("/dev/pts/ptmx").exists() else "/dev/ptmx", os.O_RDWR | os.O_NOCTTY
-        )
+        try:
+            outer = os.open("/dev/pts/ptmx", os.O_RDWR | os.O_NOCTTY)
+        except OSError:  # the machine's own terminals
+            outer = os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY)
         fcntl.ioctl(outer, _UNLOCK_TERMINAL, struct.pack("i", 0))
         self.inner = fcntl.ioctl(outer, _OTHER_SIDE, os.O_RDWR | os.O_NOCTTY)
         with socket.socket(fileno=os.dup(answer)) as connection:

@@ -35,7 +35,7 @@ from kubeskew.kubelet.containers.host.image_service import HostImages
 from kubeskew.kubelet.containers.host.images.image_config import DEFAULT_PATH, UnpackedImage
 from kubeskew.kubelet.containers.host.images.store import size_of
 from kubeskew.kubelet.containers.host.shim_client import ShimClient, ShimError, ShimGoneError
-from kubeskew.kubelet.containers.host.shim_record import CONTAINERS, EXITS, RECORD
+from kubeskew.kubelet.containers.host.shim_record import CONTAINERS, EXITS, RECORD, REMOVED
 from kubeskew.kubelet.containers.host.users import NETWORK, User, capabilities_of, user_of
 from kubeskew.kubelet.containers.runtime_service import (
     CommandResult,
@@ -232,6 +232,8 @@ class HostRuntime:
     def _take_up(self, hello: Mapping[str, Any]) -> None:
         """Brings the records up to what the shim has, and ends what no record knows."""
         known = set()
+        for left in sorted((self._directory / REMOVED).glob("*")):
+            self._post("remove_layer", path=str(left))
         for sandbox in self._sandboxes.values():
             changed = False
             for container in sandbox.containers:
@@ -426,7 +428,7 @@ class HostRuntime:
         for container in sandbox.containers:
             self._forget(container)
         UNJOURNALLED.remove(self._directory / "pods" / f"{pod_uid}.json")
-        self._post("remove_layer", path=str(self._files_of(pod_uid)))
+        self._discard(self._files_of(pod_uid))
 
     # -- containers
 
@@ -491,7 +493,7 @@ class HostRuntime:
             container.ends_at = container.started_at
             container.exit_code, container.reason = _START_ERROR_CODE, "StartError"
             container.message = _NOT_STARTED.format(error)
-            self._post("remove_layer", path=str(self._layer(container)))
+            self._discard(self._layer(container))
         finally:
             self._being_started.discard(container.id)
         sandbox.containers.append(container)
@@ -848,7 +850,17 @@ class HostRuntime:
     def _forget(self, container: Container) -> None:
         for known in (self._changed, self._host_pids, self._inner_pids):
             known.pop(container.id, None)
-        self._post("remove_layer", path=str(self._layer(container)))
+        self._discard(self._layer(container))
+
+    def _discard(self, path: Path) -> None:
+        """Removes a directory, in its own time: its name is free at once."""
+        moved = self._directory / REMOVED / self._identifier()
+        try:
+            moved.parent.mkdir(exist_ok=True)
+            path.rename(moved)
+        except OSError:
+            return  # it was never made
+        self._post("remove_layer", path=str(moved))
 
     def _layer(self, container: Container) -> Path:
         return self._directory / CONTAINERS / container.id
