@@ -238,6 +238,10 @@ class Cluster:
             process.pid, process.birth = 0, ""
         if state.network_socket:
             NetworkAgent(state.network_socket).end()  # it outlives the component
+        if any(node.get("runtime", "").startswith("host") for node in state.nodes.values()):
+            from kubeskew.kubelet.containers.host.cleanup import cleanup
+
+            await asyncio.to_thread(cleanup, self.directory.kubelet_root())
         platform.remove_runtime_dir(state)
         self.directory.save(state)
 
