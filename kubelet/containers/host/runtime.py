@@ -336,7 +336,6 @@ class HostRuntime:
                 sandbox=sandbox.id,
                 hostname=config.hostname,
                 own_network=namespace is None and not config.host_network,
-                host_network=config.host_network,
                 host_ipc=config.host_ipc,
                 host_pid=config.host_pid,
                 shares_pid=config.shares_pid and not config.host_pid,
@@ -368,6 +367,9 @@ class HostRuntime:
                 return None, self._node_address
             add_node = self._networks.add_node
             return await _set_up(add_node, self._node_name, self._node_address), self._node_address
+        if self._networks is not None and config.uid in self._sandboxes:
+            with contextlib.suppress(OSError):
+                await asyncio.to_thread(self._networks.remove_pod, config.uid)  # of the sandbox before
         for _try in range(_ADDRESS_TRIES):
             address = self._address()
             if self._networks is None:
@@ -524,7 +526,7 @@ class HostRuntime:
             bool(capabilities & NETWORK & ~capabilities_of(_PLAIN_SECURITY)) or security.privileged
         )
         nested = rootless and not (keeps_network and user.uid == 0)
-        if rootless and len(user.groups) > 1:
+        if rootless and set(security.supplemental_groups) - {user.gid}:
             # runc's text, libcontainer/init_linux.go.
             raise ContainerRuntimeError(
                 _NOT_STARTED.format(
