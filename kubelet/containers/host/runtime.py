@@ -13,6 +13,7 @@ import errno
 import fcntl
 import hashlib
 import json
+import logging
 import os
 import signal
 import socket
@@ -51,6 +52,8 @@ from kubeskew.kubelet.containers.runtime_service import (
 )
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox, full_image_name, sandbox_from
 from kubeskew.kubelet.files import UNJOURNALLED
+
+log = logging.getLogger(__name__)
 
 _NOT_STARTED = (
     "failed to create containerd task: failed to create shim task: OCI runtime create failed: "
@@ -473,7 +476,7 @@ class HostRuntime:
         )
         user = user_of(image.root, image.config.user, config.security)
         spec = self._spec(sandbox, container, config, image, user)
-        log = self._log(sandbox, container)
+        log_file = self._log(sandbox, container)
         self._being_started.add(container.id)
         try:
             answer = await self._client().call(
@@ -481,7 +484,7 @@ class HostRuntime:
                 container=container.id,
                 sandbox=sandbox.id,
                 spec=spec,
-                log=str(log),
+                log=str(log_file),
                 stdin=config.stdin,
                 stdin_once=config.stdin_once,
                 limits=_limits(config.resources, self._processes)._asdict(),
@@ -503,7 +506,7 @@ class HostRuntime:
         for old in [c for c in sandbox.containers if c.name == config.name and c.attempt < oldest]:
             sandbox.containers.remove(old)
             self._forget(old)
-            for path in sorted(log.parent.glob(f"{old.attempt}.log*")):
+            for path in sorted(log_file.parent.glob(f"{old.attempt}.log*")):
                 path.unlink(missing_ok=True)
         self._save(sandbox)
         if container.id in self._early_ends:
@@ -878,7 +881,10 @@ class HostRuntime:
         if sandbox.pod_uid in self._configs:
             record = {"config": self._configs[sandbox.pod_uid], "sandbox": sandbox}
             path = self._directory / "pods" / f"{sandbox.pod_uid}.json"
-            UNJOURNALLED.write(path, orjson.dumps(record, option=orjson.OPT_INDENT_2))
+            try:
+                UNJOURNALLED.write(path, orjson.dumps(record, option=orjson.OPT_INDENT_2))
+            except OSError as error:  # such as a full disk: the kubelet goes on with what it knows
+                log.warning("node %s: the record of a pod cannot be written: %s", self._node_name, error)
 
     def _identifier(self) -> str:
         return (self._entropy.uid() + self._entropy.uid()).replace("-", "")
