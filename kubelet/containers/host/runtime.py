@@ -173,12 +173,15 @@ class HostRuntime:
         await self._connect()
 
     async def run(self) -> None:
-        while True:
-            await self._shim_lost.wait()
-            try:
-                await self._connect()
-            except ContainerRuntimeError:
-                await self._clock.sleep(_RETRY_SECONDS)
+        try:
+            while True:
+                await self._shim_lost.wait()
+                try:
+                    await self._connect()
+                except ContainerRuntimeError:
+                    await self._clock.sleep(_RETRY_SECONDS)
+        finally:
+            self.disconnect()
 
     def disconnect(self) -> None:
         """Leaves the containers to themselves."""
