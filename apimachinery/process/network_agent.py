@@ -219,6 +219,12 @@ class NetworkAgent:
             self._connection = None
 
 
+def pod_cidr(number: int) -> str:
+    """The addresses of pods of a node, of which there are 256 at most with addresses of their own."""
+    networks = [*POD_RANGE.subnets(new_prefix=24)]
+    return str(networks[number % len(networks)])
+
+
 def node_uid(name: str) -> str:
     """A node's namespace goes by this instead of a pod's UID."""
     return f"node:{name}"
