@@ -177,8 +177,10 @@ class NetworkAgent:
 
     def end(self) -> None:
         """Ends the agent's process and the networks of pods with it. One that is not there is no error."""
-        with suppress(NetworkAgentError):
+        with suppress(OSError):
             self._ask({"verb": "end"})
+            if self._connection is not None:
+                self._connection.recv(1)  # which comes to its end with the process
         self.close()
 
     def _ask(self, request: Mapping[str, Any], descriptors: int = 0) -> tuple[dict[str, Any], list[int]]:
