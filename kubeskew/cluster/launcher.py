@@ -58,6 +58,7 @@ def write_nodes_file(directory: StateDir, state: State, process: Process) -> Non
         if entry.pop("controlPlane", False):
             entry["staticPods"] = static_pods.manifests(state)
         if state.network_socket:
+            entry["network"] = state.network_socket
             entry["podCIDR"] = pod_cidr([*state.nodes].index(name))
         if name in state.killed_nodes:
             entry["killed"] = True

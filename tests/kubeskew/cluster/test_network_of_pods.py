@@ -50,7 +50,7 @@ def test_real_servers(tmp_path):
 
 @pytest.mark.parametrize("has_network", [True, False])
 def test_addresses_of_nodes(tmp_path, has_network):
-    """Each node has a range of its own for its pods."""
+    """Each node has the network's socket, and a range of its own for its pods."""
     directory = StateDir(tmp_path)
     state = _planned(**({} if has_network else {"nodes": (NodeSpec("a"), NodeSpec("b"))}))
     (process,) = state.of_kind("kubelet")
@@ -59,3 +59,4 @@ def test_addresses_of_nodes(tmp_path, has_network):
     nodes = json.loads(directory.nodes_file(process.name).read_text())["nodes"]
     expected = ["10.244.0.0/24", "10.244.1.0/24"] if has_network else [None, None]
     assert [node.get("podCIDR") for node in nodes] == expected
+    assert {node.get("network") for node in nodes} == {state.network_socket or None}
