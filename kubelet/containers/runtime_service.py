@@ -233,6 +233,7 @@ class RuntimeService(Protocol):
     Changes are kept before a call returns: a runtime that is made again on the same directory has them.
     """
 
+    writes_logs: bool  # to the files in the directories that sandboxes name, in CRI's format
     on_change: Callable[[str], None]  # called with a pod's UID when one of its containers changed by itself
 
     async def load(self) -> None:
