@@ -15,7 +15,6 @@ from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.containers.downward import DownwardError, field_value, resource_value
-from kubeskew.kubelet.containers.execution.files import Tree
 from kubeskew.kubelet.containers.expansion import expanded
 from kubeskew.kubelet.features import EnvironmentFeatures
 
@@ -181,9 +180,9 @@ class PodContents:
                 if item["key"] not in (data or {}):
                     raise ConfigError(f"references non-existent {what} key: {item['key']}")
 
-    async def volumes(self, pod: Object) -> dict[str, Tree]:
+    async def volumes(self, pod: Object) -> dict[str, dict[str, bytes]]:
         """Returns the files by volume; a volume that cannot be set up is left out."""
-        found = {}
+        found: dict[str, dict[str, bytes]] = {}
         for volume in pod["spec"].get("volumes") or []:
             projected = volume.get("projected")
             sources = (projected.get("sources") or []) if projected is not None else [volume]
@@ -196,8 +195,7 @@ class PodContents:
                     files |= await self._files(pod, source)
                 except (ConfigError, DownwardError, StatusError, *CONNECTION_ERRORS):
                     continue
-            changed = self._clock.now().timestamp()
-            found[volume["name"]] = Tree(files, changed, read_only=is_api)
+            found[volume["name"]] = files
         return found
 
     async def _files(self, pod: Object, source: Object) -> dict[str, bytes]:

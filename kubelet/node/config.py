@@ -69,8 +69,13 @@ class NodeLayout:
 
     @property
     def runtime(self) -> Path:
-        """The fake runtime keeps one file per pod here, apart from the kubelet's."""
+        """The container runtime keeps its state here, apart from the kubelet's."""
         return self.node / "runtime"
+
+    @property
+    def logs(self) -> Path:
+        """Upstream's /var/log/pods."""
+        return self.node / "logs"
 
     @property
     def kubelet(self) -> Path:

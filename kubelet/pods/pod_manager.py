@@ -186,12 +186,6 @@ class PodManager:
         active = self.active_uids()
         return [pod for pod in self.pods() if pod_spec.uid_of(pod) in active]
 
-    async def load(self, pod: Object) -> None:
-        """Commands in the pod's containers find the files of its volumes after this."""
-        if pod["spec"].get("volumes"):
-            volumes = await self._services.contents.volumes(pod)
-            self._services.runtime.set_volumes(pod_spec.uid_of(pod), volumes)
-
     def _wake(self, uid: str) -> None:
         worker = self._workers.get(uid)
         if worker is not None:
@@ -207,7 +201,7 @@ class PodManager:
         self._informer.start()
         await self._informer.synced()
         self._started = True
-        self._services.runtime.on_end = self._wake
+        self._services.runtime.on_change = self._wake
         pods = sorted(self._informer.list(), key=_age)
         self._services.allocations.retain({pod_spec.uid_of(pod) for pod in pods})
         for pod in pods:

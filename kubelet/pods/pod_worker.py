@@ -17,10 +17,15 @@ from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.allocation import RETRY_SECONDS as RESIZE_RETRY_SECONDS
 from kubeskew.kubelet.allocation import FitCheck, Resizer
 from kubeskew.kubelet.containers.pod_volumes import ConfigError
-from kubeskew.kubelet.containers.runtime import FakeRuntime
+from kubeskew.kubelet.containers.runtime_service import (
+    ContainerResources,
+    ContainerRuntimeError,
+    RuntimeService,
+)
 from kubeskew.kubelet.containers.sandbox import Sandbox
 from kubeskew.kubelet.containers.usage import demand_of, errors_of
 from kubeskew.kubelet.device_managers import DeviceError
+from kubeskew.kubelet.pods.container_configs import acted, container_resources, sandbox_config
 from kubeskew.kubelet.pods.kuberuntime import ContainerStarter, PodKiller, next_change, next_steps
 from kubeskew.kubelet.pods.prober import Prober
 from kubeskew.kubelet.pods.services import NodeServices
@@ -34,19 +39,31 @@ _VOLUME_RETRY_SECONDS = 2.0  # upstream's waits begin at 0.5 s and double
 _DEADLINE = "Pod was active on the node longer than the specified deadline"
 
 
-class UsageMeter:
-    """Has the runtime count what one pod's containers use, and reports annotations that are no amounts."""
+class ResourceUpdater:
+    """Hands the limits and the use of one pod's containers to the runtime where they changed, and reports
+    annotations that are no amounts."""
 
-    def __init__(self, runtime: FakeRuntime, recorder: EventRecorder) -> None:
+    def __init__(self, runtime: RuntimeService, recorder: EventRecorder, node_memory: int) -> None:
         self._runtime = runtime
         self._recorder = recorder
+        self._node_memory = node_memory
         self._reported: tuple[str, ...] = ()
+        self._known: dict[str, tuple[ContainerResources, dict[str, str]]] = {}  # by container id
 
-    def follow(self, pod: Object, sandbox: Sandbox, now: datetime) -> None:
+    async def follow(self, pod: Object, sandbox: Sandbox, now: datetime) -> None:
         for spec in pod_spec.all_containers(pod):
             container = sandbox.latest(spec["name"])
-            if container is not None and container.running(now):
-                self._runtime.meter(sandbox, container, demand_of(pod, spec).cores)
+            if container is None or not container.running(now):
+                continue
+            resources = container_resources(pod, spec, self._node_memory)
+            wanted = resources, acted(pod, spec, demand_of(pod, spec))
+            if self._known.get(container.id) == wanted:
+                continue
+            self._known[container.id] = wanted
+            try:
+                await self._runtime.update_resources(sandbox, container, *wanted)
+            except ContainerRuntimeError as error:
+                log.warning("container %s of pod %s: %s", container.name, pod_spec.full_name(pod), error)
         wrong = tuple(errors_of(pod))
         for text in wrong if wrong != self._reported else ():
             self._recorder.event(pod, "Warning", "InvalidUsage", text)
@@ -78,9 +95,15 @@ class PodWorker:
         known = services.allocations.of(pod) if services.features.resizes else None
         self._resizer = Resizer(known)
         self._prober = Prober(
-            services.runtime, services.clock, services.recorder, self.wake, services.features
+            services.runtime,
+            services.clock,
+            services.recorder,
+            self.wake,
+            services.features,
+            services.asker,
+            services.probes,
         )
-        self._meter = UsageMeter(services.runtime, services.recorder)
+        self._resources = ResourceUpdater(services.runtime, services.recorder, services.node_memory)
         self.fit_check: FitCheck | None = None  # the node's answer to the pod's resources
         self._held_back: dict[str, WaitingReason] = {}
         services.statuses.observe(pod)
@@ -142,7 +165,7 @@ class PodWorker:
         finally:
             self._prober.stop()
             self._starter.hooks.stop()
-        self._services.runtime.remove_sandbox(self.uid)
+        await self._services.runtime.remove_pod_sandbox(self.uid)
         self._services.backoff.forget(self.uid)
 
     async def _pause(self, seconds: float | None) -> None:
@@ -186,7 +209,7 @@ class PodWorker:
         if sandbox is not None:
             current = {**self.pod, "status": services.statuses.current(self.pod)}
             self._prober.follow(current, sandbox)
-            self._meter.follow(self.pod, sandbox, now)
+            await self._resources.follow(self.allocated_pod, sandbox, now)
         if sandbox is None or not self._is_replacing(sandbox):
             status = self._status(sandbox, now)
             if status["phase"] in TERMINAL_PHASES:
@@ -244,7 +267,13 @@ class PodWorker:
             return RETRY_SECONDS
         if not (self._gone or pod_spec.is_deleted(self.pod)):
             services.metrics.started_pods.inc()
-            services.runtime.run_sandbox(self.pod)
+            config = sandbox_config(self.pod, services.logs, services.node_name)
+            try:
+                await services.runtime.run_pod_sandbox(config)
+            except ContainerRuntimeError as error:
+                message = f"Failed to create pod sandbox: {error}"
+                services.recorder.event(self.pod, "Warning", "FailedCreatePodSandBox", message)
+                return RETRY_SECONDS
         return 0
 
     async def _run_containers(self, sandbox: Sandbox, now: datetime) -> bool:
@@ -303,7 +332,7 @@ class PodWorker:
         sandbox = services.runtime.sandbox(self.uid)
         if sandbox is not None:
             remaining = self._killer.kill(self.pod, sandbox)
-            if remaining > 0:
+            if remaining is None or remaining > 0:
                 return remaining
         try:
             if not self._done:  # else the devices were given back, or there were none
@@ -312,7 +341,7 @@ class PodWorker:
             log.warning("pod %s: %s", pod_spec.full_name(self.pod), error)
             return RETRY_SECONDS
         if sandbox is not None:
-            services.runtime.stop_sandbox(sandbox)
+            await services.runtime.stop_pod_sandbox(sandbox)
         if not self._done and not self._gone:
             status = self._status(sandbox, services.clock.now(), ended=True)
             services.statuses.put(self.pod, status)

@@ -17,7 +17,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.pod_resources import TERMINAL_PHASES, is_sidecar
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.allocation import PendingResize
-from kubeskew.kubelet.containers.program import PREFIX
+from kubeskew.kubelet.containers.acting import PREFIX
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
 from kubeskew.kubelet.features import KubeletFeatures
 
