@@ -71,6 +71,8 @@ from kubeskew.apiserver.storage.urls import SQLITE, backend_of
 
 BATCH_CHANGES_MAX = 256  # per transaction
 BATCH_BYTES_MAX = 8 << 20  # of values per transaction, so that a few huge objects do not hold up the rest
+BRIEF_CHANGES_MAX = 64  # in a transaction that the event loop may wait for
+BRIEF_BYTES_MAX = 1 << 20
 GATHER_SECONDS = 0.003  # how long a busy server collects changes for a transaction
 
 logger = logging.getLogger(__name__)
@@ -343,7 +345,8 @@ class SQLLog:
         changes = [change for change, _ in batch]
         try:
             head = self._head
-            decided = await self._database.write(lambda session: commit(session, changes, head))
+            write = self._database.write if _is_long(changes) else self._database.write_briefly
+            decided = await write(lambda session: commit(session, changes, head))
             events = [event for event, _ in decided.events]
             head.siblings |= any(event.sub for event in events)
             if events:
@@ -429,6 +432,10 @@ class SQLLog:
             await self._writer
         finally:
             await self._database.close()
+
+
+def _is_long(changes: Sequence[Change | Transaction]) -> bool:
+    return len(changes) > BRIEF_CHANGES_MAX or sum(map(_size, changes)) > BRIEF_BYTES_MAX
 
 
 def _size(change: Change | Transaction) -> int:

@@ -29,7 +29,15 @@ _PRESSURES = {
 }
 _READY = ("True", "KubeletReady", "kubelet is posting ready status")
 
-OWNED_FIELDS = ("capacity", "allocatable", "conditions", "addresses", "daemonEndpoints", "nodeInfo")
+OWNED_FIELDS = (
+    "capacity",
+    "allocatable",
+    "conditions",
+    "addresses",
+    "daemonEndpoints",
+    "nodeInfo",
+    "features",
+)
 
 
 def architecture() -> str:
@@ -100,7 +108,15 @@ def node_status(
         ],
         "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
         "nodeInfo": _node_info(config.name, features),
+        **_node_features(present, features),
     }
+
+
+def _node_features(present: Mapping[str, Any], features: KubeletFeatures) -> Object:
+    """Without the gate, an earlier report stays (nodestatus/setters.go, NodeFeatures)."""
+    if features.supplemental_groups_policy:
+        return {"features": {"supplementalGroupsPolicy": True}}
+    return {"features": present["features"]} if present.get("features") else {}
 
 
 def _allocatable_elsewhere(present: Mapping[str, Any], capacity: Mapping[str, str]) -> dict[str, str]:

@@ -345,14 +345,11 @@ class PodManager:
         uid = pod_spec.uid_of(pod)
         besides = self._waiting | {uid}
         others = [worker.allocated_pod for worker in workers if worker.active and worker.uid not in besides]
-        rules = self._services.features.admission
         return admit(
             pod,
             self._node(),
             others,
-            delegated_to_dra=rules.delegated_to_dra,
-            refuses_sidecars=rules.refuses_sidecars,
-            overlooks_sidecar_ports=rules.overlooks_sidecar_ports,
+            self._services.features.admission,
             plugged=self._services.plugins.allocated_for(pod),
         )
 

@@ -148,7 +148,8 @@ class PodWorker:
         self._forgotten = services.features.admission.forgets_rejected and pod_spec.is_deleted(self.pod)
         services.metrics.admission_rejections.labels(reason).inc()
         services.recorder.event(self.pod, "Warning", reason, message)
-        services.statuses.put(self.pod, rejected_status(self.pod, reason, message, services.clock.now()))
+        rejected = rejected_status(self.pod, reason, message, services.clock.now(), services.features)
+        services.statuses.put(self.pod, rejected)
 
     # -- the loop
 

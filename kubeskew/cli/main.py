@@ -61,6 +61,7 @@ COMMANDS = {
     "driver": "kubeskew.kubelet.drivers.cli:driver",
     "driver-controller": "kubeskew.kubelet.drivers.cli:driver_controller",
     "metrics-server": "kubeskew.metricsserver.cli:metrics_server",
+    "network": "kubeskew.kubelet.containers.host.network.cli:network",
     "shim": "kubeskew.shim.cli:shim",
     "etcd": "kubeskew.apiserver.storage.etcd.cli:etcd",
 }
@@ -106,6 +107,7 @@ SUMMARIES = {
     "kubelet": "Run a kubelet for fake nodes in the foreground.",
     "driver": "Run an example DRA driver in the foreground.",
     "driver-controller": "Run the controller of an example DRA driver in the foreground.",
+    "network": "Run the network of a cluster's pods in the foreground.",
     "metrics-server": "Run a metrics server in the foreground, for kubectl top and autoscalers.",
     "shim": "Run a real program as a component, in the foreground.",
     "etcd": "Serve etcd's API in the foreground, for a real API server.",

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.environment import COMPONENTS_PATH
 from kubeskew.apimachinery.known_names import kind_of
+from kubeskew.apimachinery.process.network_agent import NetworkAgent
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.storage.records import Branch
 from kubeskew.cluster import branches, creation, driver_accounts, drivers, launcher, platform, skew
@@ -235,6 +236,8 @@ class Cluster:
             await self._stop(state, *servers)
         for process in state.processes.values():
             process.pid, process.birth = 0, ""
+        if state.network_socket:
+            NetworkAgent(state.network_socket).end()  # it outlives the component
         platform.remove_runtime_dir(state)
         self.directory.save(state)
 

@@ -120,6 +120,11 @@ class ClusterSpec:
         return bool(self.like) if self.metrics is None else self.metrics
 
     @property
+    def has_network(self) -> bool:
+        """Pods that are processes of this machine have a network of their own."""
+        return any(node.settings.get("runtime") == "host" for node in self.nodes)
+
+    @property
     def server_names(self) -> tuple[str, ...]:
         if self.servers == 1:
             return ("apiserver",)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kubeskew.apimachinery.clock import Clock
-from kubeskew.apimachinery.known_names import METRICS_SERVER, kind_of
+from kubeskew.apimachinery.known_names import METRICS_SERVER, NETWORK, kind_of
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.storage.factory import Storage
 from kubeskew.apiserver.storage.interfaces import StorageError
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kubeskew.cluster.pki import KeyPair, Keys
 
 MASTERS = "system:masters"
+NETWORK_USER = "system:kube-proxy"  # whose work it does; it reads pods and namespaces as well
 _CONTROL_PLANE = ("controller-manager", "scheduler")
 Credentials = Callable[[StateDir, State, datetime], None]
 
@@ -54,6 +55,8 @@ def write_credentials(directory: StateDir, state: State, now: datetime, keys: "K
     users = {name: (f"system:kube-{name}", ()) for name in _CONTROL_PLANE}
     users |= {f"kubelet/{node}": (f"system:node:{node}", ("system:nodes",)) for node in state.nodes}
     users |= {name: (user, drivers.groups()) for name, user in drivers.users(state.nodes).items()}
+    if NETWORK in state.processes:
+        users[NETWORK] = NETWORK_USER, (MASTERS,)
     serves_metrics = METRICS_SERVER in state.processes
     if serves_metrics:
         users[METRICS_SERVER] = addons.METRICS_SERVER_USER, drivers.groups()
@@ -195,6 +198,8 @@ def plan(
         adding.unversioned(name)
     if spec.metrics_server:
         adding.unversioned(METRICS_SERVER)
+    if spec.has_network:
+        adding.unversioned(NETWORK)
     if not alone and not state.shared_port:
         state.shared_port = free_port(state, ports)
     found = skew.violations({n: Version.parse(p.version) for n, p in state.components().items()})
@@ -209,6 +214,7 @@ def _clients(state: State) -> list[str]:
     kubelets = (f"kubelet/{node}" for node in state.nodes)
     return [
         *("controller-manager", "scheduler"), *kubelets, *drivers_of_nodes, *controllers, METRICS_SERVER,
+        NETWORK,
     ]  # fmt: skip
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from kubeskew.apimachinery.known_bugs import bugs_flag
-from kubeskew.apimachinery.known_names import CONTROLLER, METRICS_SERVER
+from kubeskew.apimachinery.known_names import CONTROLLER, METRICS_SERVER, NETWORK
 from kubeskew.cluster import drivers
 from kubeskew.cluster.controlplane import addons, static_pods
+from kubeskew.cluster.creation import NETWORK_USER
 from kubeskew.cluster.processes import NO_AUTHORITIES, Processes, environment
 from kubeskew.cluster.programs.arguments import SHIM, program_file
 from kubeskew.cluster.server_flags import server_flags
@@ -19,6 +20,7 @@ _USERS = {
     "scheduler": "system:kube-scheduler",
     "controller-manager": "system:kube-controller-manager",
     METRICS_SERVER: addons.METRICS_SERVER_USER,
+    NETWORK: NETWORK_USER,
 }
 Builder = Callable[[StateDir, State, Process], list[str]]
 
@@ -81,6 +83,7 @@ def _apiserver(directory: StateDir, state: State, process: Process) -> list[str]
         *(part for flag, value in flags.items() for part in (f"--{flag}", value)),
         *(("--shared-port", str(state.shared_port)) if state.shared_port else ()),
         *_services(addons.local_services(state)),
+        *(("--network-agent", state.network_socket) if state.network_socket else ()),
         *_common(directory, state, process),
     ]
 
@@ -177,6 +180,15 @@ def _metrics_server(directory: StateDir, state: State, process: Process) -> list
     ]
 
 
+def _network(directory: StateDir, state: State, process: Process) -> list[str]:
+    outside = addons.local_services(state)
+    return [
+        *_with_kubeconfig(NETWORK_USER, directory, state, process),
+        *("--socket", state.network_socket),
+        *(part for name, at in outside.items() for part in ("--outside", f"{name}={at}")),
+    ]
+
+
 def _shim(directory: StateDir, state: State, process: Process) -> list[str]:
     return [
         SHIM,
@@ -222,4 +234,5 @@ _ARGUMENTS: dict[str, Builder] = {
     drivers.KIND: _driver,
     CONTROLLER: _driver_controller,
     METRICS_SERVER: _metrics_server,
+    NETWORK: _network,
 }

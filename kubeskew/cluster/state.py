@@ -16,7 +16,8 @@ from urllib.parse import quote
 
 from kubeskew.apimachinery.durable_files import flush, private_part
 from kubeskew.apimachinery.gates import FeatureGates
-from kubeskew.apimachinery.known_names import UNVERSIONED
+from kubeskew.apimachinery.known_names import NETWORK, UNVERSIONED
+from kubeskew.apimachinery.process.network_agent import SOCKET_NAME
 from kubeskew.apimachinery.versions import Version
 from kubeskew.cluster.clusterfile import ANY_SERVER
 from kubeskew.cluster.config import NodeSpec
@@ -151,6 +152,11 @@ class State:
         """Any of the API servers answers there, if there are several."""
         first = self.of_kind("apiserver")[0]
         return f"https://127.0.0.1:{self.shared_port or first.port}"
+
+    @property
+    def network_socket(self) -> str:
+        """The Unix socket of the network of pods; empty if they have none."""
+        return str(Path(self.runtime_dir, SOCKET_NAME)) if NETWORK in self.processes else ""
 
     def ports(self) -> list[int]:
         known = [*self.processes.values()]

@@ -34,6 +34,7 @@ class Server:
     egress_config: Path  # which the shim writes for the program, like the next two
     audit_policy: Path
     audit_config: Path
+    network: str  # the Unix socket of the network that pods have; empty without one
     services: Mapping[str, str]  # HOST:PORT by NAMESPACE/NAME, of Services that are processes of the cluster
     port: int  # of the program
     shared_port: int  # of all API servers of the cluster; 0 if there is one
@@ -98,6 +99,7 @@ def _server(body: dict[str, Any]) -> Server:
         egress_config=Path(body["egressConfig"]),
         audit_policy=Path(body["auditPolicy"]),
         audit_config=Path(body["auditConfig"]),
+        network=body.get("network") or "",
         services=body.get("services") or {},
         port=body["port"],
         shared_port=body.get("sharedPort") or 0,

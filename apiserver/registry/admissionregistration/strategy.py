@@ -232,7 +232,7 @@ def admission_policy_binding_cells(subject: Subject) -> Cells:
 
 
 def _selector_as_go(selector: Object) -> str:
-    """The form is that of the Go type's generated stringer, from memory."""
+    """The form is that of the Go type's generated stringer (meta/v1/generated.pb.go, 1.36)."""
     pairs = sorted((selector.get("matchLabels") or {}).items())
     labels = "".join(f"{key}: {value}," for key, value in pairs)
     expressions = "".join(

@@ -74,6 +74,7 @@ def _server(directory: StateDir, state: State, process: Process) -> dict[str, An
         "egressConfig": str(_egress_config(directory, process)),
         "auditPolicy": str(_audit_policy(directory, process)),
         "auditConfig": str(_audit_config(directory, process)),
+        "network": state.network_socket,
         "services": addons.local_services(state),
         "port": process.port,
         "sharedPort": state.shared_port,

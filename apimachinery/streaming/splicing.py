@@ -1,7 +1,8 @@
 """Two connections joined to one: what one receives the other sends, as fast as that takes it."""
 
 import asyncio
-from collections.abc import Coroutine
+import socket
+from collections.abc import Awaitable, Coroutine
 from typing import cast
 
 _HIGH_WATER = 1 << 18
@@ -94,8 +95,18 @@ class Incoming(End):
     async def join(self, host: str, port: int, greeting: bytes = b"") -> None:
         """Sends `greeting` before all that comes from there. Raises OSError."""
         other = End(self.ends)
+        loop = asyncio.get_running_loop()
+        await self._join(other, loop.create_connection(lambda: other, host, port), greeting)
+
+    async def join_socket(self, connected: socket.socket, greeting: bytes = b"") -> None:
+        """Takes over a connection that is there already, and joins it as `join` does. Raises OSError."""
+        other = End(self.ends)
+        loop = asyncio.get_running_loop()
+        await self._join(other, loop.create_connection(lambda: other, sock=connected), greeting)
+
+    async def _join(self, other: End, connecting: Awaitable[object], greeting: bytes) -> None:
         try:
-            await asyncio.get_running_loop().create_connection(lambda: other, host, port)
+            await connecting
         except asyncio.CancelledError:
             other.close()
             raise
