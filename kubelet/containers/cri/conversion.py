@@ -6,7 +6,7 @@ that made it, as containerd answers them.
 Source: k8s.io/cri-api/pkg/apis/runtime/v1/api.proto, 1.36.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,10 @@ from kubeskew.kubelet.containers.runtime_service import (
     PortMapping,
 )
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
+from kubeskew.kubelet.device_managers import ContainerDevices
 from kubeskew.kubelet.protocols.messages import cri_v1_pb2 as messages
 
+HostPath = Callable[[str], Path]  # a path of the kubelet's machine, as this process sees it
 _BILLION = 1_000_000_000
 _PROPAGATIONS = ("None", "HostToContainer", "Bidirectional")  # by the number of the enumeration
 
@@ -38,7 +40,7 @@ def nanoseconds(moment: datetime) -> int:
 # -- requests
 
 
-def sandbox_config(request: messages.PodSandboxConfig) -> PodSandboxConfig:
+def sandbox_config(request: messages.PodSandboxConfig, here: HostPath) -> PodSandboxConfig:
     """The runtime's configuration of a sandbox."""
     dns = request.dns_config
     security = request.linux.security_context
@@ -49,7 +51,7 @@ def sandbox_config(request: messages.PodSandboxConfig) -> PodSandboxConfig:
         namespace=request.metadata.namespace,
         name=request.metadata.name,
         hostname=request.hostname,
-        log_directory=Path(request.log_directory),
+        log_directory=here(request.log_directory),
         attempt=request.metadata.attempt,
         labels=dict(request.labels),
         annotations=dict(request.annotations),
@@ -71,29 +73,43 @@ def sandbox_config(request: messages.PodSandboxConfig) -> PodSandboxConfig:
     )
 
 
-def container_config(request: messages.ContainerConfig) -> ContainerConfig:
-    """The runtime's configuration of a container; its image by the name that the pod has for it."""
+def container_config(
+    request: messages.ContainerConfig,
+    here: HostPath,
+    injected: ContainerDevices,
+    acted: Mapping[str, str],
+) -> ContainerConfig:
+    """The runtime's configuration of a container; its image by the name that the pod has for it.
+
+    `injected` is what its CDI devices bring; annotations that say how it is `acted` come before its own.
+    """
     linux = request.linux
+    env = {entry.key: entry.value.decode("utf-8", "surrogateescape") for entry in request.envs}
     return ContainerConfig(
         name=request.metadata.name,
         image=request.image.user_specified_image or request.image.image,
         command=[*request.command],
         args=[*request.args],
         working_directory=request.working_dir,
-        env={entry.key: entry.value.decode("utf-8", "surrogateescape") for entry in request.envs},
+        env={**env, **injected.env},
         mounts=[
-            Mount(
-                mount.container_path, Path(mount.host_path), mount.readonly, _PROPAGATIONS[mount.propagation]
-            )
-            for mount in request.mounts
-            if not mount.HasField("image")
+            *(
+                Mount(
+                    *(mount.container_path, here(mount.host_path), mount.readonly),
+                    _PROPAGATIONS[mount.propagation],
+                )
+                for mount in request.mounts
+                if not mount.HasField("image")
+            ),
+            *(Mount(mount.path, Path(mount.host_path), mount.read_only) for mount in injected.mounts),
         ],
         devices=[
-            Device(device.container_path, device.host_path, device.permissions) for device in request.devices
+            *(Device(one.container_path, one.host_path, one.permissions) for one in request.devices),
+            *(Device(node.path, node.host_path, node.permissions) for node in injected.nodes),
         ],
-        cdi_devices=[device.name for device in request.CDI_devices],
+        cdi_devices=injected.cdi,
         labels=dict(request.labels),
-        annotations=dict(request.annotations),
+        annotations={**request.annotations, **acted},
         stdin=request.stdin,
         stdin_once=request.stdin_once,
         tty=request.tty,

@@ -6,6 +6,7 @@ Source: k8s.io/cri-client/pkg/logs/logs.go, 1.36.
 """
 
 import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -30,13 +31,14 @@ class LogFiles:
 
     def follow(self, sandbox: Sandbox, container: Container, path: Path) -> None:
         """Writes a running container's output to a file, unless the runtime has made that file."""
-        if container.id in self._tasks or self._runtime.writes_logs:
+        if container.id in self._tasks or self._runtime.runs_programs:
             return
         path.parent.mkdir(parents=True, exist_ok=True)
         begun = path.exists()
         self._files[container.id] = path, path.open("ab")
+        following = self._runtime.follow_logs(sandbox, container)
         lines = [] if begun else [*self._runtime.logs(sandbox, container)]
-        work = self._write(sandbox, container, lines)
+        work = self._write(container, lines, following)
         self._tasks[container.id] = asyncio.create_task(work, name=f"log of {container.name}")
 
     def reopen(self, identifier: str) -> None:
@@ -52,11 +54,13 @@ class LogFiles:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _write(self, sandbox: Sandbox, container: Container, lines: list[LogLine]) -> None:
+    async def _write(
+        self, container: Container, lines: list[LogLine], following: AsyncIterator[LogLine]
+    ) -> None:
         try:
             for line in lines:
                 self._put(container.id, line)
-            async for line in self._runtime.follow_logs(sandbox, container):
+            async for line in following:
                 self._put(container.id, line)
         finally:
             self._files.pop(container.id)[1].close()

@@ -9,7 +9,8 @@ errors are containerd's (from memory).
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
@@ -27,6 +28,7 @@ from kubeskew.kubelet.containers.runtime_service import (
     RuntimeService,
 )
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
+from kubeskew.kubelet.device_managers import ContainerDevices, InjectionError
 from kubeskew.kubelet.protocols import cri
 from kubeskew.kubelet.protocols.grpc_calls import RpcError
 from kubeskew.kubelet.protocols.message_sockets import Server
@@ -48,6 +50,27 @@ class Streaming(Protocol):
     def port_forward_url(self, sandbox: Sandbox, request: messages.PortForwardRequest) -> str: ...
 
 
+# The annotations that say how a container of a pod is acted, by the pod's sandbox and the container's name.
+Acted = Callable[[messages.PodSandboxConfig, str], Awaitable[Mapping[str, str]]]
+
+
+async def not_acted(_sandbox: messages.PodSandboxConfig, _container: str) -> Mapping[str, str]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the service has to know of its node and its kubelet.
+
+    `here` leads from a path of the kubelet's to the one that this process has for it. `inject` resolves the
+    names of CDI devices, or raises InjectionError.
+    """
+
+    inject: Callable[[Sequence[str]], ContainerDevices]
+    here: conversion.HostPath = Path
+    acted: Acted = not_acted
+
+
 class RuntimeServer:
     """The service of one node. Call `load` first, and let `run` follow the containers."""
 
@@ -57,6 +80,7 @@ class RuntimeServer:
         images: ImageService,
         records: Records,
         streaming: Streaming,
+        surroundings: Surroundings,
         clock: Clock,
         entropy: Entropy,
     ) -> None:
@@ -64,6 +88,7 @@ class RuntimeServer:
         self._images = images
         self._records = records
         self._streaming = streaming
+        self._surroundings = surroundings
         self._clock = clock
         self._entropy = entropy
         self._listeners: list[asyncio.Queue[messages.ContainerEventResponse]] = []
@@ -78,7 +103,7 @@ class RuntimeServer:
         for record in self._records.containers.values():
             found = self._running(record)
             if found is not None:
-                self._logs.follow(*found, Path(record.status.log_path))
+                self._follow_log(record, *found)
 
     async def run(self) -> None:
         """Follows the containers until cancelled; they go on."""
@@ -157,7 +182,8 @@ class RuntimeServer:
         if before is not None:
             self._keep_last_statuses(before.id)
         with _refusals("failed to create sandbox"):
-            sandbox = await self._runtime.run_pod_sandbox(conversion.sandbox_config(request.config))
+            config = conversion.sandbox_config(request.config, self._surroundings.here)
+            sandbox = await self._runtime.run_pod_sandbox(config)
         created_at = conversion.nanoseconds(sandbox.created_at)
         self._records.keep_sandbox(SandboxRecord(sandbox.id, request.config, created_at))
         return messages.RunPodSandboxResponse(pod_sandbox_id=sandbox.id)
@@ -233,6 +259,7 @@ class RuntimeServer:
         if image is None:
             text = f"failed to create containerd container: image {config.image.image!r}: not found"
             raise RpcError(grpc.StatusCode.NOT_FOUND, text.replace("'", '"'))
+        self._injected(config)
         identifier = (self._entropy.uid() + self._entropy.uid()).replace("-", "")
         path = Path(sandbox.request.log_directory, config.log_path).as_posix() if config.log_path else ""
         now = conversion.nanoseconds(self._clock.now())
@@ -251,7 +278,10 @@ class RuntimeServer:
             text = f"failed to set starting state for container {record.id!r}: container is in {state} state"
             raise RpcError(grpc.StatusCode.UNKNOWN, text.replace("'", '"'))
         with _refusals("failed to create containerd task"):
-            config = conversion.container_config(record.request)
+            config = conversion.container_config(
+                *(record.request, self._surroundings.here, self._injected(record.request)),
+                await self._acted(record),
+            )
             container = await self._runtime.start_container(sandbox, config)
         record.runtime_id = container.id
         conversion.follow(record.status, container, self._clock.now())
@@ -260,8 +290,7 @@ class RuntimeServer:
             text = f"failed to create containerd task: {container.message}"
             raise RpcError(grpc.StatusCode.UNKNOWN, text)
         self._records.keep_container(record)
-        if record.status.log_path:
-            self._logs.follow(sandbox, container, Path(record.status.log_path))
+        self._follow_log(record, sandbox, container)
         self._announce(record.id, messages.ContainerEventType.CONTAINER_STARTED_EVENT)
         return messages.StartContainerResponse()
 
@@ -317,7 +346,8 @@ class RuntimeServer:
         found = self._running(record)
         if found is not None:
             with _refusals("failed to update resources"):
-                await self._runtime.update_resources(*found, conversion.resources(request.linux))
+                annotations = {**record.request.annotations, **await self._acted(record)}
+                await self._runtime.update_resources(*found, conversion.resources(request.linux), annotations)
         record.status.resources.linux.MergeFrom(request.linux)
         self._records.keep_container(record)
         return messages.UpdateContainerResourcesResponse()
@@ -453,6 +483,21 @@ class RuntimeServer:
             event.containers_statuses.extend(map(self._status, self._records.containers_of(sandbox.id)))
         for queue in self._listeners:
             queue.put_nowait(event)
+
+    def _injected(self, config: messages.ContainerConfig) -> ContainerDevices:
+        names = [device.name for device in config.CDI_devices]
+        try:
+            return self._surroundings.inject(names)
+        except InjectionError as error:
+            raise_unknown(str(error), error)
+
+    async def _acted(self, record: ContainerRecord) -> Mapping[str, str]:
+        of_pod = self._sandbox_record(record.sandbox).request
+        return await self._surroundings.acted(of_pod, record.request.metadata.name)
+
+    def _follow_log(self, record: ContainerRecord, sandbox: Sandbox, container: Container) -> None:
+        if record.status.log_path:
+            self._logs.follow(sandbox, container, self._surroundings.here(record.status.log_path))
 
     # -- records and what the runtime has of them
 
