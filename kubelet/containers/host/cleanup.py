@@ -9,16 +9,17 @@ from typing import Any
 
 from kubeskew.apimachinery.clock import deadline
 from kubeskew.kubelet.containers.host.cgroups import Cgroups
-from kubeskew.kubelet.containers.host.shim_client import RECORD, SOCKET, birth
+from kubeskew.kubelet.containers.host.shim_record import CONTAINERS, MARK, RECORD, SOCKET, birth
 
 _SECONDS = 10.0
-_MARK = b"KUBESKEW_CONTAINER="
+_MARK = f"{MARK}=".encode()
 
 
 def cleanup(directory: Path) -> None:
     """Ends all containers of the nodes whose runtimes keep their state at or below a directory, with the
-    processes that started them and their cgroups. Mounts are in namespaces and end with these."""
-    for record in sorted(directory.rglob(RECORD)):
+    processes that started them and their cgroups. Mounts are in namespaces and end with these. Their files
+    stay; the owner can remove them."""
+    for record in _records(directory):
         try:
             content = json.loads(record.read_text())
         except (OSError, ValueError):
@@ -26,6 +27,17 @@ def cleanup(directory: Path) -> None:
         _clean(record.parent, content)
         record.unlink(missing_ok=True)
         (record.parent / SOCKET).unlink(missing_ok=True)
+
+
+def _records(directory: Path) -> list[Path]:
+    """The records of shims; files of containers may be about to go."""
+    found = []
+    for above, directories, files in os.walk(directory):
+        if RECORD in files:
+            found.append(Path(above) / RECORD)
+            directories.clear()
+        directories.sort()
+    return found
 
 
 def _clean(directory: Path, record: dict[str, Any]) -> None:
@@ -36,7 +48,7 @@ def _clean(directory: Path, record: dict[str, Any]) -> None:
         while birth(pid) == record["birth"] and not _is_zombie(pid) and not over():
             _pause()
     groups = Cgroups({name: Path(path) for name, path in (record.get("cgroups") or {}).items()})
-    containers = directory / "containers"
+    containers = directory / CONTAINERS
     names = sorted(path.name for path in containers.iterdir()) if containers.is_dir() else []
     while not over():
         left = [pid for name in names for pid in groups.processes(name)]
@@ -48,6 +60,19 @@ def _clean(directory: Path, record: dict[str, Any]) -> None:
             _kill(process)
         _pause()
     groups.remove_all()
+    _open(containers)
+
+
+def _open(containers: Path) -> None:
+    """Lets the owner remove directories that a container, or an overlay, has closed."""
+    if os.geteuid() == 0:
+        return
+    with contextlib.suppress(OSError):
+        for above, directories, _files in os.walk(containers):
+            for name in directories:
+                path = Path(above, name)
+                if not path.is_symlink():
+                    path.chmod(0o700)
 
 
 def _left_without_namespace(directory: Path, names: set[str]) -> list[int]:
@@ -59,7 +84,7 @@ def _left_without_namespace(directory: Path, names: set[str]) -> list[int]:
             variables = Path(f"/proc/{entry}/environ").read_bytes().split(b"\0")
             marks = [text.removeprefix(_MARK).decode() for text in variables if text.startswith(_MARK)]
             mounts = Path(f"/proc/{entry}/mountinfo").read_text()
-            if names.intersection(marks) or f"{directory}/containers/" in mounts:
+            if names.intersection(marks) or f"{directory}/{CONTAINERS}/" in mounts:
                 found.append(int(entry))
     return found
 

@@ -217,7 +217,7 @@ def _prepare_network(*, own: bool) -> None:
 
 
 def _set_sysctl(name: str, value: str) -> None:
-    path = "/proc/sys/" + name.replace(".", "/")
+    path = "/proc/sys/" + (name if "/" in name.partition(".")[0] else name.replace(".", "/"))
     try:
         syscalls.write_text(path, value)
     except OSError as error:

@@ -44,6 +44,16 @@ class HostImages:
             return None
         return _image(image, [full, *(n for n, i in self._pulled.items() if i == image.id and n != full)])
 
+    def image_directory(self, name: str) -> Path | None:
+        """The root file system of an image that was pulled."""
+        image = self.unpacked(name)
+        return image.root if image is not None else None
+
+    def reference(self, name: str) -> str:
+        """NAME@sha256:… of an image that was pulled, else empty."""
+        image = self.image(name)
+        return image.reference if image is not None else ""
+
     def unpacked(self, name: str) -> UnpackedImage | None:
         """An image that was pulled, by its name or ID."""
         full = full_image_name(name)

@@ -90,7 +90,7 @@ class LogWriter:
             f"{self._path}.{self._clock.now():%Y%m%d-%H%M%S}-{self._clock.now().microsecond:06}"
         )
         rotated = sorted(self._path.parent.glob(f"{self._path.name}.*"))
-        for path in rotated[: len(rotated) - self._files + 1]:
+        for path in rotated[: max(len(rotated) - self._files + 1, 0)]:
             path.unlink(missing_ok=True)
         self._open()
 

@@ -35,6 +35,7 @@ from kubeskew.kubelet.containers.host.image_service import HostImages
 from kubeskew.kubelet.containers.host.images.image_config import DEFAULT_PATH, UnpackedImage
 from kubeskew.kubelet.containers.host.images.store import size_of
 from kubeskew.kubelet.containers.host.shim_client import ShimClient, ShimError, ShimGoneError
+from kubeskew.kubelet.containers.host.shim_record import CONTAINERS, EXITS, RECORD
 from kubeskew.kubelet.containers.host.users import NETWORK, User, capabilities_of, user_of
 from kubeskew.kubelet.containers.runtime_service import (
     CommandResult,
@@ -66,12 +67,14 @@ _NO_NAMESPACES = (
 _START_ERROR_CODE = 128
 _UNKNOWN_CODE = 255  # as containerd has it for a container of which it does not know how it ended
 _KEPT_ATTEMPTS = 2  # the newest one and one dead before it (the kubelet's default garbage collection)
-_PROCESSES = 4096  # of a container
+PROCESSES = 4096  # of a container
 _MOST_OUTPUT = 16 * 1024 * 1024  # of a command's output, as containerd has it
 _DRAIN_SECONDS = 1.0
 _STOP_SECONDS = 2.0
 _POLL_SECONDS = 0.1
 _RETRY_SECONDS = 1.0
+_ADDRESS_TRIES = 250
+_NETWORK_TRIES = 300
 _DEFAULT_SIGNAL = "SIGTERM"
 
 
@@ -112,9 +115,10 @@ class HostRuntime:
         addresses: IPv4Network | None = None,
         node_address: str = "",
         overlay: bool = True,
+        processes: int = PROCESSES,
     ) -> None:
         """`addresses` are those of the node's pods. `plain` does without namespaces. Without `overlay` each
-        container has a copy of its image."""
+        container has a copy of its image. `processes` is the most of a container."""
         self._directory = directory.resolve()
         self._node_name = node_name
         self._images = images
@@ -122,6 +126,7 @@ class HostRuntime:
         self._entropy = entropy
         self._plain = plain
         self._overlay = overlay
+        self._processes = processes
         self._networks = networks
         digest = hashlib.sha256(node_name.encode()).digest()
         self.addresses = addresses or IPv4Network(f"10.{128 + digest[0] % 120}.{digest[1]}.0/24")
@@ -201,10 +206,10 @@ class HostRuntime:
             "cgroup": cgroup_name(self._directory),
         }
         entered: tuple[int, ...] = ()
+        if self._networks is not None and not self._plain and os.geteuid() != 0:
+            entered = await self._network_namespaces(self._networks)
+            options["user_namespace"] = f"/proc/{os.getpid()}/fd/{entered[0]}"
         try:
-            if self._networks is not None and not self._plain and os.geteuid() != 0:
-                entered = await asyncio.to_thread(self._networks.namespaces)
-                options["user_namespace"] = f"/proc/{os.getpid()}/fd/{entered[0]}"
             await shim_client.start(self._directory, **options)
         except ContainerRuntimeError as error:
             if self._plain:
@@ -213,6 +218,16 @@ class HostRuntime:
         finally:
             for fd in entered:
                 os.close(fd)
+
+    async def _network_namespaces(self, networks: PodNetworks) -> tuple[int, int]:
+        """The network may start at the same time. Raises ContainerRuntimeError."""
+        for _try in range(_NETWORK_TRIES):
+            try:
+                return await asyncio.to_thread(networks.namespaces)
+            except OSError as error:
+                refused = error
+                await self._clock.sleep(_POLL_SECONDS)
+        raise ContainerRuntimeError(f"the network of pods cannot be had: {refused}")
 
     def _take_up(self, hello: Mapping[str, Any]) -> None:
         """Brings the records up to what the shim has, and ends what no record knows."""
@@ -266,13 +281,12 @@ class HostRuntime:
         container.ends_at = max(moment, container.started_at)
         container.exit_code = end["code"]
         container.reason = end["reason"]
-        container.stops_after = 0.0
-        (self._directory / "exits" / f"{container.id}.json").unlink(missing_ok=True)
+        (self._directory / EXITS / f"{container.id}.json").unlink(missing_ok=True)
         self._changed.setdefault(container.id, asyncio.Event()).set()
 
     def _kept_end(self, container_id: str) -> Mapping[str, Any]:
         """The end that the shim has kept, or that of a container that ended with its shim."""
-        content = UNJOURNALLED.read(self._directory / "exits" / f"{container_id}.json")
+        content = UNJOURNALLED.read(self._directory / EXITS / f"{container_id}.json")
         if content:
             with contextlib.suppress(ValueError):
                 end: Mapping[str, Any] = json.loads(content)
@@ -300,7 +314,7 @@ class HostRuntime:
 
     async def run_pod_sandbox(self, config: PodSandboxConfig) -> Sandbox:
         _check_sandbox(config, plain=self._plain)
-        address = self._node_address if config.host_network and self._node_address else self._address()
+        namespace, address = await self._network_of(config)
         sandbox = Sandbox(
             pod_uid=config.uid,
             namespace=config.namespace,
@@ -313,7 +327,6 @@ class HostRuntime:
         before = self._sandboxes.get(config.uid)
         if before is not None:
             sandbox.containers = before.containers
-        namespace = await self._network_of(config, address)
         try:
             await self._client().call(
                 "sandbox",
@@ -325,7 +338,11 @@ class HostRuntime:
                 host_ipc=config.host_ipc,
                 host_pid=config.host_pid,
                 shares_pid=config.shares_pid and not config.host_pid,
-                sysctls=dict(config.sysctls),
+                sysctls={
+                    name: value
+                    for name, value in config.sysctls.items()
+                    if namespace is None or name not in _of_network(config.sysctls)
+                },
             )
         except ShimError as error:
             raise ContainerRuntimeError(f"failed to create containerd task: {error}") from error
@@ -342,16 +359,23 @@ class HostRuntime:
         self._save(sandbox)
         return sandbox
 
-    async def _network_of(self, config: PodSandboxConfig, address: str) -> PodNamespace | None:
-        if self._networks is None or self._plain:
-            return None
-        try:
-            if config.host_network:
-                return await asyncio.to_thread(self._networks.add_node, self._node_name, address)
-            return await asyncio.to_thread(self._networks.add_pod, config.uid, address)
-        except OSError as error:
-            text = f"failed to setup network for sandbox: {error}"
-            raise ContainerRuntimeError(text) from error
+    async def _network_of(self, config: PodSandboxConfig) -> tuple[PodNamespace | None, str]:
+        """The pod's network namespace, unless it gets one of its own without a network, and its address."""
+        if config.host_network and self._node_address:
+            if self._networks is None:
+                return None, self._node_address
+            add_node = self._networks.add_node
+            return await _set_up(add_node, self._node_name, self._node_address), self._node_address
+        for _try in range(_ADDRESS_TRIES):
+            address = self._address()
+            if self._networks is None:
+                return None, address
+            try:
+                sysctls = _of_network(config.sysctls)
+                return await _set_up(self._networks.add_pod, config.uid, address, sysctls), address
+            except AddressInUseError:
+                continue
+        raise ContainerRuntimeError("failed to setup network for sandbox: all addresses are in use")
 
     def _write_sandbox_files(self, sandbox: Sandbox, config: PodSandboxConfig) -> None:
         directory = self._files_of(sandbox.pod_uid)
@@ -416,12 +440,10 @@ class HostRuntime:
             name=config.name,
             attempt=before.attempt + 1 if before is not None else 0,
             image=full_image_name(config.image),
+            image_reference=self._images.reference(config.image),
             started_at=self._clock.now(),
-            ends_at=None,
-            exit_code=0,
-            stops_after=None,
             env=dict(config.env),
-            cdi_devices=[getattr(device, "name", device) for device in config.cdi_devices],
+            cdi_devices=[device.name for device in config.cdi_devices],
             argv=_arguments(config, image),
             directory=config.working_directory or image.config.working_directory or "/",
             stdin=config.stdin,
@@ -458,7 +480,7 @@ class HostRuntime:
                 log=str(log),
                 stdin=config.stdin,
                 stdin_once=config.stdin_once,
-                limits=_limits(config.resources)._asdict(),
+                limits=_limits(config.resources, self._processes)._asdict(),
             )
             self._inner_pids[container.id] = answer["pid"]
             container.started_at = self._clock.now()
@@ -533,7 +555,7 @@ class HostRuntime:
             "unmasked": security.privileged or security.unmasked_proc,
             "tty": config.tty,
             "oom_score": config.resources.oom_score_adjustment,
-            "processes": _PROCESSES,
+            "processes": self._processes,
         }
         if self._plain:
             _check_plain(config, user)
@@ -558,15 +580,14 @@ class HostRuntime:
         sandbox: Sandbox,
         container: Container,
         resources: ContainerResources,
-        annotations: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str],
     ) -> None:
         try:
-            await asyncio.to_thread(self._cgroups.update, container.id, _limits(resources))
+            await asyncio.to_thread(self._cgroups.update, container.id, _limits(resources, self._processes))
         except OSError as error:
             raise ContainerRuntimeError(f"failed to update resources: {error.strerror or error}") from error
-        if annotations is not None:
-            container.annotations.update(annotations)
-            self._save(sandbox)
+        container.annotations.update(annotations)
+        self._save(sandbox)
 
     def stats(self, sandbox: Sandbox, container: Container) -> ContainerStats:
         found = self._cgroups.usage(container.id)
@@ -584,7 +605,7 @@ class HostRuntime:
         pid = self._host_pids.get(container.id)
         if pid is None and container.id in self._inner_pids:
             with contextlib.suppress(OSError, ValueError, KeyError):
-                record = json.loads((self._directory / shim_client.RECORD).read_text())
+                record = json.loads((self._directory / RECORD).read_text())
                 pid = usage.host_pid(record["pid"], self._inner_pids[container.id])
                 if pid is not None:
                     self._host_pids[container.id] = pid
@@ -830,7 +851,7 @@ class HostRuntime:
         self._post("remove_layer", path=str(self._layer(container)))
 
     def _layer(self, container: Container) -> Path:
-        return self._directory / "containers" / container.id
+        return self._directory / CONTAINERS / container.id
 
     def _files_of(self, pod_uid: str) -> Path:
         return self._directory / "sandboxes" / pod_uid
@@ -870,6 +891,23 @@ _PLAIN_SECURITY = ContainerConfig("", "").security
 def cgroup_name(directory: Path) -> str:
     """The name of the cgroups of a node, by its directory."""
     return f"kubeskew-{hashlib.sha256(os.fsencode(directory.resolve())).hexdigest()[:16]}"
+
+
+class AddressInUseError(ContainerRuntimeError):
+    """Another pod of the cluster has the address."""
+
+
+def _of_network(sysctls: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in sysctls.items() if name.startswith(("net.", "net/"))}
+
+
+async def _set_up(add: Callable[..., PodNamespace], *arguments: Any) -> PodNamespace:
+    """Raises ContainerRuntimeError."""
+    try:
+        return await asyncio.to_thread(add, *arguments)
+    except OSError as error:
+        kind = AddressInUseError if error.errno == errno.EADDRINUSE else ContainerRuntimeError
+        raise kind(f"failed to setup network for sandbox: {error}") from error
 
 
 def _check_sandbox(config: PodSandboxConfig, *, plain: bool) -> None:
@@ -931,9 +969,9 @@ def _mount(mount: Mount) -> dict[str, Any]:
     }
 
 
-def _limits(resources: ContainerResources) -> Limits:
+def _limits(resources: ContainerResources, processes: int) -> Limits:
     return Limits(
-        resources.memory_bytes, resources.cpu_shares, resources.cpu_quota, resources.cpu_period, _PROCESSES
+        resources.memory_bytes, resources.cpu_shares, resources.cpu_quota, resources.cpu_period, processes
     )
 
 

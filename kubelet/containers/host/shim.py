@@ -31,9 +31,8 @@ from kubeskew.kubelet.containers.host import (
 from kubeskew.kubelet.containers.host.cgroups import Cgroups, Limits
 from kubeskew.kubelet.containers.host.log_writer import LogWriter
 from kubeskew.kubelet.containers.host.messages import MessageError, MessageReader, MessageWriter
+from kubeskew.kubelet.containers.host.shim_record import EXITS, MARK, SOCKET
 
-SOCKET, RECORD, EXITS = "shim.sock", "shim.json", "exits"
-MARK = "KUBESKEW_CONTAINER"  # in the environment of processes without namespaces
 _READ_BYTES = 65_536
 _MOST_UNSENT = 4 * 1024 * 1024  # of an attached client; one that lags more is dropped
 _DRAIN_SECONDS = 1.0

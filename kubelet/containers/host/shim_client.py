@@ -12,10 +12,10 @@ from typing import Any
 
 import kubeskew
 from kubeskew.kubelet.containers.host.messages import MessageError, MessageReader, MessageWriter
+from kubeskew.kubelet.containers.host.shim_record import RECORD, SOCKET, birth
 from kubeskew.kubelet.containers.runtime_service import ContainerRuntimeError
 
 MODULE = "kubeskew.kubelet.containers.host.shim"
-SOCKET, RECORD = "shim.sock", "shim.json"
 _CONNECT_SECONDS = 10
 
 
@@ -155,15 +155,6 @@ async def start(directory: Path, **options: Any) -> None:
         raise ContainerRuntimeError(answer["error"])
     record = {**answer, "birth": birth(answer["pid"])}
     (directory / RECORD).write_text(json.dumps(record))
-
-
-def birth(pid: int) -> str:
-    """The time at which a process began, which tells it from a later one of the same PID; empty if none is
-    there."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
-        return ""
 
 
 def _start(options: dict[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Nodes whose containers are processes of this machine."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +11,22 @@ from kubeskew.kubelet.containers.host.cleanup import cleanup
 from kubeskew.kubelet.containers.runtime_service import ContainerRuntimeError
 
 
+@pytest.fixture(scope="session")
+def node_states(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The states of nodes, whose parent processes serve all tests that leave them alive."""
+    states = tmp_path_factory.mktemp("nodes")
+    yield states
+    cleanup(states)
+
+
 @pytest.fixture
-async def make_node(tmp_path: Path) -> AsyncIterator[NodeMaker]:
+async def make_node(tmp_path: Path, node_states: Path) -> AsyncIterator[NodeMaker]:
     """Makes nodes; skips where the kernel lets nobody make namespaces."""
     made: list[HostNode] = []
 
     async def make(**options: Any) -> HostNode:
-        node = HostNode(tmp_path / f"machine-{len(made)}", **options)
+        state = node_states / "-".join(f"{name}-{value}" for name, value in sorted(options.items()))
+        node = HostNode(tmp_path / f"machine-{len(made)}", state, **options)
         made.append(node)
         try:
             await node.load()
@@ -29,8 +38,8 @@ async def make_node(tmp_path: Path) -> AsyncIterator[NodeMaker]:
 
     yield make
     for node in made:
+        await node.clear()
         await node.leave()
-    cleanup(tmp_path)
 
 
 @pytest.fixture

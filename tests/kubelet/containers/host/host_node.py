@@ -30,10 +30,10 @@ PYTHON = str(Path(sys.executable).resolve())
 
 
 class HostNode:
-    """One node with a runtime that can be made again."""
+    """One node with a runtime that can be made again; its state may be that of an earlier test."""
 
-    def __init__(self, directory: Path, **options: Any) -> None:
-        self.directory = directory
+    def __init__(self, directory: Path, state: Path, **options: Any) -> None:
+        self.directory, self.state = directory, state
         self.options = options
         (directory / "root" / "etc").mkdir(parents=True)
         self.runtime = self._make()
@@ -42,12 +42,12 @@ class HostNode:
 
     def _make(self) -> HostRuntime:
         self.images = HostImages(
-            self.directory / "node" / "images.json",
+            self.state / "images.json",
             ImageStore(self.directory / "store"),
             {"machine*": ImageSource(path=self.directory / "root")},
         )
         return HostRuntime(
-            self.directory / "node", "node-1", self.images, SystemClock(), SeededEntropy(), **self.options
+            self.state / "node", "node-1", self.images, SystemClock(), SeededEntropy(), **self.options
         )
 
     async def load(self) -> None:
@@ -62,6 +62,10 @@ class HostNode:
             self._following.cancel()
             await asyncio.gather(self._following, return_exceptions=True)
         self.runtime.disconnect()
+
+    async def clear(self) -> None:
+        for sandbox in self.runtime.sandboxes():
+            await self.runtime.remove_pod_sandbox(sandbox.pod_uid)
 
     async def again(self) -> None:
         await self.leave()
