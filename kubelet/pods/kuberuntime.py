@@ -226,6 +226,7 @@ class ContainerStarter:
         errors = services.metrics.started_containers_errors
         try:
             image = await services.images.ensure(spec, emit)
+            await self._ensure_image_volumes(pod, spec)
             devices = await self._devices(pod, spec)
             env = await self._environment(pod, sandbox, spec)
             view = ContainerView(
@@ -277,6 +278,18 @@ class ContainerStarter:
         held_back[name] = reason
         self._failed[name] = until, reason
         self._try_again_at(until)
+
+    async def _ensure_image_volumes(self, pod: Object, spec: Object) -> None:
+        """Pulls the images that the container mounts as volumes. Raises ImageError."""
+        if not self._services.volumes.are_directories:
+            return
+        emit = functools.partial(self._services.recorder.event, pod)
+        mounted = {mount["name"] for mount in spec.get("volumeMounts") or ()}
+        for volume in pod["spec"].get("volumes") or ():
+            source = volume.get("image")
+            if source is not None and volume["name"] in mounted:
+                wanted = {"image": source.get("reference"), "imagePullPolicy": source.get("pullPolicy")}
+                await self._services.images.ensure(wanted, emit)
 
     def _security(self, pod: Object, spec: Object, image: Image) -> ContainerSecurity:
         """Raises ConfigError; not for programs that are only acted."""
