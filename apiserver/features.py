@@ -244,6 +244,7 @@ class AdmissionFeatures(FeatureTable):
     # Mirror pods may not refer to any API object, by volumes of all kinds; errors have a text of their own.
     checks_all_mirror_references: bool = since(34)
     checks_node_audiences: bool = gate("ServiceAccountNodeAudienceRestriction")  # of tokens that they request
+    authorizes_audiences: bool = since(33)  # other audiences than those of volumes may be permitted
     # Nodes get no token while a CSI volume of the pod cannot be resolved, even if RBAC permits the audience.
     unknown_volumes_refuse_tokens: bool = bug("k8s-140607")
     # Nodes may request certificates of kubelets for themselves alone.

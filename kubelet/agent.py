@@ -4,6 +4,7 @@ The sockets that it serves are for device plugins, and for agents that monitor t
 """
 
 import asyncio
+import contextlib
 import logging
 import ssl
 from collections.abc import Awaitable, Callable
@@ -26,7 +27,7 @@ from kubeskew.kubelet.allocation import PodAllocations
 from kubeskew.kubelet.checkpoints.checkpoint_manager import CheckpointError
 from kubeskew.kubelet.containers.acting import PREFIX
 from kubeskew.kubelet.containers.pod_volumes import PodContents
-from kubeskew.kubelet.containers.runtime_service import RuntimeService
+from kubeskew.kubelet.containers.runtime_service import DNSConfig, ImageService, RuntimeService
 from kubeskew.kubelet.containers.simulated.runtime import SimulatedImages, SimulatedRuntime
 from kubeskew.kubelet.deviceplugins import pod_devices
 from kubeskew.kubelet.deviceplugins.manager import DevicePluginManager, ManagerDependencies
@@ -40,10 +41,11 @@ from kubeskew.kubelet.node.object import event_subject, host_ip
 from kubeskew.kubelet.node.status import CachedNode, NodeLease, NodeStatusReporter, StartLimiter
 from kubeskew.kubelet.plugins.manager import PluginManager
 from kubeskew.kubelet.podresources import FindClaim, Lister, PodResourcesServer, PodsProvider
+from kubeskew.kubelet.pods.container_configs import CLUSTER_DNS, CLUSTER_DOMAIN
 from kubeskew.kubelet.pods.handlers import Asker
 from kubeskew.kubelet.pods.images import ImageManager
 from kubeskew.kubelet.pods.pod_manager import PodManager, StaticPods
-from kubeskew.kubelet.pods.services import CrashBackoff, NodeServices, NoMounts
+from kubeskew.kubelet.pods.services import CrashBackoff, NodeServices
 from kubeskew.kubelet.probe_counts import ProbeCounts
 from kubeskew.kubelet.protocols.registration import DEVICE_PLUGIN
 from kubeskew.kubelet.resourcemanagers.managers import ResourceManagers
@@ -53,6 +55,14 @@ from kubeskew.kubelet.server.server import Listener, Routes
 from kubeskew.kubelet.server.stats import NodeView
 from kubeskew.kubelet.status.pod_status import owned_fields
 from kubeskew.kubelet.status.status_manager import StatusWriter
+from kubeskew.kubelet.volumes.dns import DNSSettings, parse_resolv_conf
+from kubeskew.kubelet.volumes.node_volumes import NodeVolumes
+from kubeskew.kubelet.volumes.pod_volumes import (
+    CheckedVolumes,
+    DirectoryVolumes,
+    ImageDirectories,
+    PodVolumes,
+)
 
 log = logging.getLogger(__name__)
 
@@ -154,7 +164,7 @@ class NodeAgent:
             images=ImageManager(images, clock, self._features.events),
             asker=Asker(self._runtime, clock, str(environment.version)),
             probes=self._probes,
-            mounts=NoMounts(),
+            volumes=self._pod_volumes(environment, images),
             statuses=self._statuses,
             recorder=self._recorder,
             backoff=CrashBackoff(clock, *self._features.backoff_seconds),
@@ -164,9 +174,10 @@ class NodeAgent:
             allocations=self._allocations,
             cdi=self._layout.cdi,
             metrics=metrics,
-            contents=PodContents(client, clock, host_ip(config.name), self._features.environment),
+            contents=PodContents(client, host_ip(config.name), self._features.environment),
             logs=self._layout.logs,
             node_memory=int(Quantity.parse(config.capacity.get("memory", "0")).decimal()),
+            dns=self._dns_settings(),
         )
         self._cached_node = self._node_cache(environment)
         self._pods = self._pod_manager(environment)
@@ -179,6 +190,32 @@ class NodeAgent:
         self._tasks: list[asyncio.Task[None]] = []
         self._ready_since: datetime | None = None
         self._started_at = clock.now()
+
+    def _pod_volumes(self, environment: Environment, images: ImageService) -> PodVolumes:
+        volumes = NodeVolumes.of(
+            self.config.name,
+            self._layout.root,
+            self._layout.elsewhere,
+            lambda: self._reporter.node["metadata"].get("labels") or {},
+            self._client,
+            environment.clock,
+            environment.entropy,
+            self._features.volumes,
+            self._recorder,
+        )
+        if not self._runtime.runs_programs:
+            return CheckedVolumes(volumes.sources)
+        volumes.root.make()
+        directory = images.image_directory if isinstance(images, ImageDirectories) else lambda _name: None
+        return DirectoryVolumes(volumes, self._recorder, directory)
+
+    def _dns_settings(self) -> DNSSettings:
+        """The machine's own settings matter to programs only."""
+        host = DNSConfig()
+        if self._runtime.runs_programs:
+            with contextlib.suppress(OSError):
+                host = parse_resolv_conf(Path("/etc/resolv.conf").read_text())
+        return DNSSettings((CLUSTER_DNS,), CLUSTER_DOMAIN, host)
 
     def _node_dra(
         self, environment: Environment, metrics: KubeletMetrics, injector: Injector | None

@@ -153,9 +153,14 @@ class NetworkAgent:
 
     # -- the agent itself
 
+    def pid(self) -> int:
+        """Raises NetworkAgentError if the agent is not there."""
+        answer, _ = self._ask({"verb": "ping"})
+        return int(answer["pid"])
+
     def is_there(self) -> bool:
         try:
-            self._ask({"verb": "ping"})
+            self.pid()
         except NetworkAgentError:
             return False
         return True

@@ -102,6 +102,32 @@ class NodeLayout:
         """The kubelet's socket for monitoring agents is in this directory."""
         return self.sockets / "pod-resources"
 
+    @property
+    def root(self) -> Path:
+        """The node's root directory, for what is in none of the others."""
+        return self.node / "root"
+
+    @property
+    def elsewhere(self) -> Mapping[str, Path]:
+        """Maps paths of a node to those of its directories here that are not below its root."""
+        sockets = {
+            "plugins": self.plugins,
+            "plugins_registry": self.registry,
+            "device-plugins": self.device_plugins,
+            "pod-resources": self.pod_resources,
+        }
+        return {
+            "/var/lib/kubelet": self.kubelet,
+            "/var/run/cdi": self.cdi,
+            "/run/cdi": self.cdi,
+            "/var/log/pods": self.logs,
+            **{
+                f"/var/lib/kubelet/{name}": path
+                for name, path in sockets.items()
+                if path != self.kubelet / name
+            },
+        }
+
     def plugin(self, driver: str) -> Path:
         """A driver's data here outlives its sockets."""
         return self.kubelet / "plugins" / driver

@@ -23,15 +23,22 @@ from kubeskew.apimachinery.pod_resources import is_sidecar
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.cdi import injected
 from kubeskew.kubelet.containers.pod_volumes import ConfigError, EncodingError
-from kubeskew.kubelet.containers.runtime_service import ContainerRuntimeError, ImageError
+from kubeskew.kubelet.containers.runtime_service import (
+    ContainerRuntimeError,
+    ContainerSecurity,
+    Image,
+    ImageError,
+)
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox, full_image_name
 from kubeskew.kubelet.containers.usage import demand_of
 from kubeskew.kubelet.device_managers import ContainerDevices, DeviceError, InjectionError, combined
 from kubeskew.kubelet.features import KubeletFeatures
-from kubeskew.kubelet.pods.container_configs import container_config, refused_user
+from kubeskew.kubelet.pods.container_configs import container_config, hostname_of
 from kubeskew.kubelet.pods.handlers import FOREVER
 from kubeskew.kubelet.pods.services import NodeServices
 from kubeskew.kubelet.status.pod_status import WaitingReason
+from kubeskew.kubelet.volumes.pod_volumes import ContainerView
+from kubeskew.kubelet.volumes.security_context import container_security
 
 log = logging.getLogger(__name__)
 
@@ -231,15 +238,21 @@ class ContainerStarter:
             image = await services.images.ensure(spec, emit)
             devices = await self._devices(pod, spec)
             env = await self._environment(pod, sandbox, spec)
-            if services.runtime.runs_programs and (refusal := refused_user(pod, spec, image)):
-                raise ConfigError(refusal)
+            view = ContainerView(
+                hostname_of(pod, services.features),
+                (sandbox.ip,) if sandbox.ip else (),
+                {**devices.default_env, **env},
+                devices.mounts,
+            )
+            files = services.volumes.files_of(pod, spec, view)
             config = container_config(
                 pod,
                 spec,
                 env,
                 devices,
-                image,
-                mounts=await services.mounts.of(pod, spec),
+                files,
+                security=self._security(pod, spec, image),
+                features=services.features.container,
                 demand=demand_of(pod, spec),
                 node_memory=services.node_memory,
                 cuts=services.features.environment.cuts_characters,
@@ -274,6 +287,14 @@ class ContainerStarter:
         held_back[name] = reason
         self._failed[name] = until, reason
         self._try_again_at(until)
+
+    def _security(self, pod: Object, spec: Object, image: Image) -> ContainerSecurity:
+        """Raises ConfigError; not for programs that are only acted."""
+        if not self._services.runtime.runs_programs:
+            return ContainerSecurity()
+        checks_range = self._services.features.container.checks_user_range
+        groups = self._services.volumes.groups(pod)
+        return container_security(pod, spec, image.user, checks_range=checks_range, more_groups=groups)
 
     async def _devices(self, pod: Object, spec: Object) -> ContainerDevices:
         """Combines the devices of claims and of device plugins, and injects those of CDI. Raises

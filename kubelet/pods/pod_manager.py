@@ -33,6 +33,7 @@ log = logging.getLogger(__name__)
 HASH, MIRROR = "kubernetes.io/config.hash", "kubernetes.io/config.mirror"
 SEEN, SOURCE = "kubernetes.io/config.seen", "kubernetes.io/config.source"
 _RETRY_SECONDS = 1.0
+_CLEANING_SECONDS = 30.0
 # Static pods stay on a node in trouble (config/common.go).
 _TOLERATION = {"operator": "Exists", "effect": "NoExecute"}
 
@@ -167,6 +168,7 @@ class PodManager:
         self._waiting: set[str] = set()  # pods that are not admitted yet
         self._arrivals: asyncio.Queue[PodWorker | None] = asyncio.Queue()  # None ends the first pods
         self._admitting: asyncio.Task[None] | None = None
+        self._cleaning: asyncio.Task[None] | None = None
 
     def active_uids(self) -> set[str]:
         return {uid for uid, worker in self._workers.items() if worker.active}
@@ -212,13 +214,26 @@ class PodManager:
             if sandbox.pod_uid not in self._workers:
                 log.info("pod %s/%s went while no kubelet ran", sandbox.namespace, sandbox.name)
                 self._end_orphan(sandbox)
+        if self._services.volumes.are_directories:
+            self._cleaning = asyncio.create_task(self._clean_up(), name="directories of pods")
+
+    async def _clean_up(self) -> None:
+        """Removes from time to time what is left of pods that are gone; does not end."""
+        while True:
+            known = {sandbox.pod_uid for sandbox in self._services.runtime.sandboxes()}
+            try:
+                await self._services.volumes.clean_up(known | set(self._workers))
+            except OSError as error:
+                log.error("cannot clean up directories of pods: %s", error)
+            await self._services.clock.sleep(_CLEANING_SECONDS)
 
     async def stop(self) -> None:
         """Stops working; containers go on."""
         self._started = False
         await self._informer.stop()
         admitting = [self._admitting] if self._admitting is not None else []
-        tasks = [*admitting, *self._tasks.values()]
+        cleaning = [self._cleaning] if self._cleaning is not None else []
+        tasks = [*admitting, *cleaning, *self._tasks.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -6,10 +6,10 @@ through them once, in this order. What its containers use is noted when its anno
 """
 
 import asyncio
+import functools
 import logging
 from datetime import datetime, timedelta
 
-from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.clock import parse_timestamp, timestamp
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.pod_resources import TERMINAL_PHASES, is_terminal
@@ -17,25 +17,26 @@ from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.allocation import RETRY_SECONDS as RESIZE_RETRY_SECONDS
 from kubeskew.kubelet.allocation import FitCheck, Resizer
 from kubeskew.kubelet.containers.pod_volumes import ConfigError
-from kubeskew.kubelet.containers.runtime_service import (
-    ContainerResources,
-    ContainerRuntimeError,
-    RuntimeService,
-)
+from kubeskew.kubelet.containers.runtime_service import ContainerResources, ContainerRuntimeError
 from kubeskew.kubelet.containers.sandbox import Sandbox
 from kubeskew.kubelet.containers.usage import demand_of, errors_of
 from kubeskew.kubelet.device_managers import DeviceError
-from kubeskew.kubelet.pods.container_configs import acted, container_resources, sandbox_config
+from kubeskew.kubelet.pods.container_configs import acted, sandbox_config
 from kubeskew.kubelet.pods.kuberuntime import ContainerStarter, PodKiller, next_change, next_steps
 from kubeskew.kubelet.pods.prober import Prober
 from kubeskew.kubelet.pods.services import NodeServices
+from kubeskew.kubelet.pods.volume_sync import RETRY_SECONDS as VOLUME_RETRY_SECONDS
+from kubeskew.kubelet.pods.volume_sync import VolumeSync
 from kubeskew.kubelet.status.pod_status import View, WaitingReason, pod_status, rejected_status
+from kubeskew.kubelet.volumes.container_resources import container_resources
+from kubeskew.kubelet.volumes.dns import pod_dns
+from kubeskew.kubelet.volumes.termination_message import POD_LIMIT
 
 log = logging.getLogger(__name__)
 
 
 RETRY_SECONDS = 10.0  # kubelet.go: backOffPeriod
-_VOLUME_RETRY_SECONDS = 2.0  # upstream's waits begin at 0.5 s and double
+_EVICTION_GRACE = 1  # seconds (eviction_manager.go, immediateEvictionGracePeriodSeconds)
 _DEADLINE = "Pod was active on the node longer than the specified deadline"
 
 
@@ -43,10 +44,11 @@ class ResourceUpdater:
     """Hands the limits and the use of one pod's containers to the runtime where they changed, and reports
     annotations that are no amounts."""
 
-    def __init__(self, runtime: RuntimeService, recorder: EventRecorder, node_memory: int) -> None:
-        self._runtime = runtime
-        self._recorder = recorder
-        self._node_memory = node_memory
+    def __init__(self, services: NodeServices) -> None:
+        self._runtime = services.runtime
+        self._recorder = services.recorder
+        self._node_memory = services.node_memory
+        self._features = services.features.container
         self._reported: tuple[str, ...] = ()
         self._known: dict[str, tuple[ContainerResources, dict[str, str]]] = {}  # by container id
 
@@ -55,7 +57,7 @@ class ResourceUpdater:
             container = sandbox.latest(spec["name"])
             if container is None or not container.running(now):
                 continue
-            resources = container_resources(pod, spec, self._node_memory)
+            resources = container_resources(pod, spec, self._node_memory, self._features)
             wanted = resources, acted(pod, spec, demand_of(pod, spec))
             if self._known.get(container.id) == wanted:
                 continue
@@ -85,6 +87,7 @@ class PodWorker:
         self._forgotten = False  # nobody ends its deletion
         self._done = is_terminal(pod)
         self._killed = False  # terminating has begun
+        self._evicted = False  # its containers have less time to end
         self._settled = False  # containers stopped, devices back, the end reported
         self._finished = False  # the object's deletion is under way
         self._reason = self._message = ""
@@ -103,7 +106,9 @@ class PodWorker:
             services.asker,
             services.probes,
         )
-        self._resources = ResourceUpdater(services.runtime, services.recorder, services.node_memory)
+        self._resources = ResourceUpdater(services)
+        self._volumes = VolumeSync(services.volumes, services.recorder)
+        self._messages: dict[str, str] = {}  # with which containers ended, by their ids
         self.fit_check: FitCheck | None = None  # the node's answer to the pod's resources
         self._held_back: dict[str, WaitingReason] = {}
         services.statuses.observe(pod)
@@ -128,6 +133,7 @@ class PodWorker:
 
     def update(self, pod: Object) -> None:
         self.pod = pod
+        self._volumes.pod_changed()
         self._services.statuses.observe(pod)
         self._wake.set()
 
@@ -167,6 +173,7 @@ class PodWorker:
             self._prober.stop()
             self._starter.hooks.stop()
         await self._services.runtime.remove_pod_sandbox(self.uid)
+        await self._services.volumes.remove_pod(self.uid)
         self._services.backoff.forget(self.uid)
 
     async def _pause(self, seconds: float | None) -> None:
@@ -220,6 +227,11 @@ class PodWorker:
             services.statuses.put(self.pod, status)
         if sandbox is None:
             return await self._prepare_sandbox()
+        if services.volumes.are_directories:
+            if not await self._volumes.sync(self.pod, now):
+                return VOLUME_RETRY_SECONDS
+            if self._volumes.excess:
+                return self._evict(self._volumes.excess)
         started = await self._run_containers(sandbox, now)
         return 0 if started else self._until_next(sandbox, now)
 
@@ -253,11 +265,8 @@ class PodWorker:
     async def _prepare_sandbox(self) -> float:
         """Makes a sandbox if devices and volumes are ready; returns seconds until the next step."""
         services = self._services
-        try:
-            await services.contents.check(self.pod)
-        except ConfigError as error:
-            services.recorder.event(self.pod, "Warning", "FailedMount", str(error))
-            return _VOLUME_RETRY_SECONDS
+        if not await self._volumes.sync(self.pod, services.clock.now()):
+            return VOLUME_RETRY_SECONDS
         try:
             await services.devices.prepare(self.pod)
         except DeviceError as error:
@@ -268,13 +277,23 @@ class PodWorker:
             return RETRY_SECONDS
         if not (self._gone or pod_spec.is_deleted(self.pod)):
             services.metrics.started_pods.inc()
-            config = sandbox_config(self.pod, services.logs, services.node_name)
+            dns, warnings = pod_dns(self.pod, services.dns)
+            for warning in warnings:
+                services.recorder.event(self.pod, "Warning", warning.reason, warning.message)
             try:
+                config = sandbox_config(self.pod, services.logs, services.node_name, services.features, dns)
                 await services.runtime.run_pod_sandbox(config)
-            except ContainerRuntimeError as error:
+            except (ConfigError, ContainerRuntimeError) as error:
                 message = f"Failed to create pod sandbox: {error}"
                 services.recorder.event(self.pod, "Warning", "FailedCreatePodSandBox", message)
                 return RETRY_SECONDS
+        return 0
+
+    def _evict(self, message: str) -> float:
+        """Ends the pod soon, as a node that is short of something."""
+        self._reason, self._message = "Evicted", message
+        self._services.recorder.event(self.pod, "Warning", self._reason, message)
+        self._evicted = self._killed = True
         return 0
 
     async def _run_containers(self, sandbox: Sandbox, now: datetime) -> bool:
@@ -297,12 +316,16 @@ class PodWorker:
 
     def _until_next(self, sandbox: Sandbox, now: datetime) -> float | None:
         moments = [next_change(sandbox, now), self._starter.next_try, self._deadline()]
+        if self._services.volumes.are_directories:
+            moments.append(self._volumes.next)
         if self._resizer.pending is not None:
             moments.append(now + timedelta(seconds=RESIZE_RETRY_SECONDS))
         soonest = min((moment for moment in moments if moment is not None), default=None)
         return None if soonest is None else max(0.001, (soonest - now).total_seconds())
 
     def _status(self, sandbox: Sandbox | None, now: datetime, *, ended: bool = False) -> Object:
+        if sandbox is not None:
+            self._read_messages(sandbox, now)
         view = View(
             now=now,
             host_ip=self._services.host_ip,
@@ -314,6 +337,7 @@ class PodWorker:
             pending_resize=None if ended else self._resizer.pending,
             unready=frozenset(self._prober.unready),
             unstarted=frozenset(self._prober.unstarted),
+            messages=self._messages,
         )
         pod = self.allocated_pod
         current = {**pod, "status": self._services.statuses.current(self.pod)}
@@ -332,7 +356,7 @@ class PodWorker:
         self._starter.hooks.stop()
         sandbox = services.runtime.sandbox(self.uid)
         if sandbox is not None:
-            remaining = self._killer.kill(self.pod, sandbox)
+            remaining = self._killer.kill(self._ending_pod(), sandbox)
             if remaining is None or remaining > 0:
                 return remaining
         try:
@@ -343,11 +367,40 @@ class PodWorker:
             return RETRY_SECONDS
         if sandbox is not None:
             await services.runtime.stop_pod_sandbox(sandbox)
+            self._read_messages(sandbox, services.clock.now())
+        await services.volumes.tear_down(self.uid)
         if not self._done and not self._gone:
             status = self._status(sandbox, services.clock.now(), ended=True)
             services.statuses.put(self.pod, status)
         self._settled = True
         return 0
+
+    def _ending_pod(self) -> Object:
+        if not self._evicted:
+            return self.pod
+        grace = min(_EVICTION_GRACE, pod_spec.grace_seconds(self.pod))
+        return {**self.pod, "metadata": {**self.pod["metadata"], "deletionGracePeriodSeconds": grace}}
+
+    def _read_messages(self, sandbox: Sandbox, now: datetime) -> None:
+        """Reads the message of each container that has ended, once."""
+        services = self._services
+        if not services.volumes.are_directories:
+            return
+        specs = {spec["name"]: spec for spec in pod_spec.all_containers(self.pod)}
+        limit = POD_LIMIT // max(1, len(specs))
+        known, self._messages = self._messages, {}
+        for container in sandbox.containers:
+            if container.running(now) or container.name not in specs:
+                continue
+            message = known.get(container.id)
+            if message is None:
+                message = services.volumes.message(
+                    specs[container.name],
+                    container.annotations,
+                    container.exit_code,
+                    functools.partial(services.runtime.logs, sandbox, container),
+                )
+            self._messages[container.id] = message.encode()[:limit].decode(errors="ignore")
 
     def _finish(self) -> None:
         if self._gone or self._finished or self._forgotten:

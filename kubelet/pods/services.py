@@ -6,18 +6,15 @@ a container that ran for twice the longest wait starts from the beginning. It is
 restarted kubelet begins from the beginning too.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Protocol
 
 from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.clock import Clock
-from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet.allocation import PodAllocations
 from kubeskew.kubelet.containers.pod_volumes import PodContents
-from kubeskew.kubelet.containers.runtime_service import Mount, RuntimeService
+from kubeskew.kubelet.containers.runtime_service import RuntimeService
 from kubeskew.kubelet.device_managers import DevicePlugins, PodDevices
 from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.metrics import KubeletMetrics
@@ -26,6 +23,8 @@ from kubeskew.kubelet.pods.images import ImageManager
 from kubeskew.kubelet.probe_counts import ProbeCounts
 from kubeskew.kubelet.resourcemanagers.managers import ResourceManagers
 from kubeskew.kubelet.status.status_manager import StatusWriter
+from kubeskew.kubelet.volumes.dns import DNSSettings
+from kubeskew.kubelet.volumes.pod_volumes import PodVolumes
 
 
 @dataclass(slots=True)
@@ -73,21 +72,6 @@ class CrashBackoff:
         return (ended_at - entry.updated).total_seconds() > 2 * self._longest
 
 
-class VolumeMounts(Protocol):
-    """The volumes of a node's pods as their containers see them."""
-
-    async def of(self, pod: Object, spec: Object) -> Sequence[Mount]:
-        """Sets up what a container mounts. Raises ConfigError."""
-        ...
-
-
-class NoMounts:
-    """The volumes where no program runs that could see them."""
-
-    async def of(self, pod: Object, spec: Object) -> Sequence[Mount]:
-        return ()
-
-
 @dataclass(frozen=True, slots=True)
 class NodeServices:
     node_name: str
@@ -98,7 +82,7 @@ class NodeServices:
     images: ImageManager
     asker: Asker
     probes: ProbeCounts
-    mounts: VolumeMounts
+    volumes: PodVolumes
     statuses: StatusWriter
     recorder: EventRecorder
     backoff: CrashBackoff
@@ -111,3 +95,4 @@ class NodeServices:
     contents: PodContents
     logs: Path  # the directory of pods' logs
     node_memory: int  # bytes
+    dns: DNSSettings

@@ -51,6 +51,7 @@ def container_status(
     features: KubeletFeatures,
     not_ready: bool = False,
     not_started: bool = False,
+    messages: Mapping[str, str] | None = None,
 ) -> Object:
     """`waiting` is why a container that never ran waits, `held_back` why one does not run again."""
     name = spec["name"]
@@ -59,8 +60,8 @@ def container_status(
         return _never_ran(spec, held_back or waiting, features)
     previous = sandbox.previous(name)
     status: Object = {"name": name}
-    status["state"] = state_of(latest, now)
-    status["lastState"] = state_of(previous, now) if previous is not None else {}
+    status["state"] = state_of(latest, now, messages)
+    status["lastState"] = state_of(previous, now, messages) if previous is not None else {}
     if held_back is not None and not latest.running(now):
         status["lastState"] = status["state"]
         status["state"] = held_back.state()
@@ -90,7 +91,7 @@ def _never_ran(spec: Object, waiting: WaitingReason, features: KubeletFeatures) 
     return status | _mounts(spec, features)
 
 
-def state_of(container: Container, now: datetime) -> Object:
+def state_of(container: Container, now: datetime, messages: Mapping[str, str] | None = None) -> Object:
     if container.running(now):
         return {"running": {"startedAt": timestamp(container.started_at)}}
     ended: Object = {
@@ -101,8 +102,9 @@ def state_of(container: Container, now: datetime) -> Object:
         "finishedAt": timestamp(container.ended_at),
         "containerID": container.container_id,
     }
-    if container.message:
-        ended["message"] = container.message
+    own = (messages or {}).get(container.id, "")
+    if message := ": ".join(text for text in (container.message, own) if text):
+        ended["message"] = message
     return {"terminated": ended}
 
 
@@ -284,6 +286,7 @@ class View:
     pending_resize: PendingResize | None = None
     unready: frozenset[str] = frozenset()  # containers that are not ready by their probes
     unstarted: frozenset[str] = frozenset()
+    messages: Mapping[str, str] = field(default_factory=dict)  # of ended containers, by their ids
 
 
 def pod_status(pod: Object, sandbox: Sandbox | None, view: View, features: KubeletFeatures) -> Object:
@@ -367,6 +370,7 @@ def _statuses(
             features=features,
             not_ready=spec["name"] in not_ready or spec["name"] in view.unready,
             not_started=spec["name"] in view.unstarted,
+            messages=view.messages,
         )
         for spec in specs
     ]

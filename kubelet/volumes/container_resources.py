@@ -68,7 +68,7 @@ def oom_score_adjustment(
     quality = pod_spec.qos_class(pod)
     if quality == "Guaranteed":
         return _GUARANTEED
-    if quality == "BestEffort":
+    if quality == "BestEffort" or memory_capacity <= 0:
         return _BEST_EFFORT
     more = _unassigned(pod) if features.pod_level_limits else 0
     score = _score(_requested(pod, container, features) + more, memory_capacity)

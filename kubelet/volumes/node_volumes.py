@@ -27,6 +27,7 @@ class NodeVolumes:
     root: NodeRoot
     directories: PodDirectories
     files: VolumeFiles
+    sources: VolumeSources
     manager: VolumeManager
     mounts: ContainerMounts
     orphans: OrphanCleaner
@@ -75,6 +76,7 @@ class NodeVolumes:
             root,
             directories,
             files,
+            sources,
             VolumeManager(node, objects, sources, clock, entropy, features, files, memory),
             ContainerMounts(
                 *(root, directories, files, entropy, features),

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.objects import Object
@@ -26,6 +26,16 @@ MESSAGE_FILE = "io.kubernetes.container.terminationMessageFile"
 LIMIT_SECONDS = 10.0  # between two looks at emptyDirs that have a limit
 
 ImageDirectory = Callable[[str], Path | None]
+ReadLog = Callable[[], Sequence[LogLine]]
+
+
+@runtime_checkable
+class ImageDirectories(Protocol):
+    """An image service whose images are directories of this machine."""
+
+    def image_directory(self, name: str) -> Path | None:
+        """The root of an image that the node has."""
+        ...
 
 
 class ContainerView(NamedTuple):
@@ -59,9 +69,7 @@ class PodVolumes(Protocol):
         """The mounts of a container that begins. Raises ConfigError."""
         ...
 
-    def message(
-        self, spec: Object, annotations: Mapping[str, str], exit_code: int, lines: Sequence[LogLine]
-    ) -> str:
+    def message(self, spec: Object, annotations: Mapping[str, str], exit_code: int, read_log: ReadLog) -> str:
         """The message with which a container ended; its annotations are those that `files_of` gave."""
         ...
 
@@ -113,9 +121,7 @@ class CheckedVolumes:
             [Mount(mount.path, Path(mount.host_path), mount.read_only) for mount in view.devices]
         )
 
-    def message(
-        self, spec: Object, annotations: Mapping[str, str], exit_code: int, lines: Sequence[LogLine]
-    ) -> str:
+    def message(self, spec: Object, annotations: Mapping[str, str], exit_code: int, read_log: ReadLog) -> str:
         return ""
 
     def next_sync(self, pod: Object) -> float | None:
@@ -147,13 +153,14 @@ class DirectoryVolumes:
         volumes: NodeVolumes,
         recorder: EventRecorder,
         image_directory: ImageDirectory,
-        offload: Callable[..., Any] = asyncio.to_thread,
+        offload: Callable[..., Any] | None = None,
     ) -> None:
-        """`image_directory` finds the root of an image that is there; `offload` runs what takes long."""
+        """`image_directory` finds the root of an image that is there; `offload` runs what takes long, by
+        default in a thread."""
         self._volumes = volumes
         self._recorder = recorder
         self._image_directory = image_directory
-        self._offload = offload
+        self._offload = offload or asyncio.to_thread
 
     async def set_up(self, pod: Object) -> None:
         try:
@@ -188,11 +195,9 @@ class DirectoryVolumes:
                 annotations[MESSAGE_FILE] = str(message.mount.host_path)
         return MountedFiles([each.mount for each in found], annotations)
 
-    def message(
-        self, spec: Object, annotations: Mapping[str, str], exit_code: int, lines: Sequence[LogLine]
-    ) -> str:
+    def message(self, spec: Object, annotations: Mapping[str, str], exit_code: int, read_log: ReadLog) -> str:
         name = annotations.get(MESSAGE_FILE)
-        return termination_message(spec, Path(name) if name else None, exit_code, lines)
+        return termination_message(spec, Path(name) if name else None, exit_code, read_log)
 
     def next_sync(self, pod: Object) -> float | None:
         if not pod["spec"].get("volumes"):

@@ -3,7 +3,7 @@
 Source: pkg/kubelet/kuberuntime/kuberuntime_container.go (getTerminationMessage), pkg/util/tail, 1.36.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kubeskew.apimachinery.objects import Object
@@ -16,9 +16,13 @@ POD_LIMIT = 12 * 1024  # of all messages of a pod
 
 
 def termination_message(
-    spec: Object, file: Path | None, exit_code: int, lines: Sequence[LogLine], reason: str = ""
+    spec: Object,
+    file: Path | None,
+    exit_code: int,
+    read_log: Callable[[], Sequence[LogLine]],
+    reason: str = "",
 ) -> str:
-    """`file` is what was mounted for it; `lines` are those of the container's log, `reason` why it ended.
+    """`file` is what was mounted for it, `reason` why it ended.
 
     The log counts if the policy is FallbackToLogsOnError, the container has failed and the file is empty.
     """
@@ -27,7 +31,7 @@ def termination_message(
     message, has_file = _from_file(file)
     if message or not falls_back or not has_file:
         return message
-    return _tail(lines)
+    return _tail(read_log())
 
 
 def _from_file(file: Path | None) -> tuple[str, bool]:

@@ -26,7 +26,8 @@ class TrustBundles:
         """`version` is that of the API that the kubelet uses; empty without the gate."""
         self._client = client
         self._ref = Ref("certificates.k8s.io", version, "clustertrustbundles", False, "ClusterTrustBundle")
-        self._seed = entropy.uid()
+        self._entropy = entropy
+        self._seed = ""
 
     async def anchors(self, source: Object) -> bytes:
         """The anchors of a clusterTrustBundle source. Raises ConfigError."""
@@ -79,6 +80,7 @@ class TrustBundles:
             for block in _BLOCK.findall(bundle["spec"].get("trustBundle") or "")
         }
         anchors = sorted(found)
+        self._seed = self._seed or self._entropy.uid()
         repeatable(self._seed).shuffle(anchors)
         return b"".join(map(_encoded, anchors))
 

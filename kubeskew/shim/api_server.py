@@ -23,8 +23,8 @@ from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.process.component import ComponentContext
 from kubeskew.apimachinery.process.network_agent import NetworkAgent
 from kubeskew.apiserver.faults import ServerFaults
-from kubeskew.apiserver.registry.requests.scope import component_of
-from kubeskew.apiserver.routes.announcements import event_of
+from kubeskew.apiserver.http.user_agents import component_of
+from kubeskew.apiserver.storage.announcements import event_of
 from kubeskew.apiserver.storage.etcd.grpc_server import GRPCServer
 from kubeskew.apiserver.storage.etcd.log_backing import LogBacking
 from kubeskew.apiserver.storage.etcd.server import EtcdServer

@@ -166,7 +166,7 @@ async def test_a_pod_waits_for_its_volumes(node):
         ),
         (
             {"configMap": {"name": "there", "items": [{"key": "k", "path": "p"}]}},
-            "references non-existent config key: k",
+            "configmap references non-existent config key: k",
         ),
     ],
 )
@@ -174,7 +174,11 @@ async def test_what_a_volume_lacks(node, volume, lacking):
     """The event names what is missing, in every source and down to the keys."""
     await _config(node, "there")
     await node.start()
-    await node.create(volumes=[{"name": "v", **volume}])
+    mounts = [{"name": "v", "mountPath": "/v"}]
+    await node.create(
+        containers=[{"name": "main", "image": "i", "volumeMounts": mounts}],
+        volumes=[{"name": "v", **volume}],
+    )
 
     await node.until(
         lambda: _has_event(node, ("FailedMount", f'MountVolume.SetUp failed for volume "v" : {lacking}'))

@@ -34,22 +34,22 @@ def test_message(tmp_path, spec, content, exit_code, log, expected):
     file = tmp_path / "f"
     if content is not None:
         file.write_text(content)
-    assert termination_message(spec, file, exit_code, log) == expected
+    assert termination_message(spec, file, exit_code, lambda: log) == expected
 
 
 def test_pieces_of_a_line_count_once():
     """Eighty lines are kept, however many pieces each has."""
     log = lines(*(piece for n in range(90) for piece in (f"{n}", ".", "\n")))
     expected = "".join(f"{n}.\n" for n in range(10, 90))
-    assert termination_message(FALLBACK, None, 1, log) == expected
+    assert termination_message(FALLBACK, None, 1, lambda: log) == expected
 
 
 def test_file_that_cannot_be_read(tmp_path):
     """The message says why its file cannot be read."""
     text = f"Error on reading termination log {tmp_path}: open {tmp_path}: is a directory"
-    assert termination_message({}, tmp_path, 1, []) == text
+    assert termination_message({}, tmp_path, 1, list) == text
 
 
 def test_container_that_could_not_run():
     """The log of a program that never ran is no message."""
-    assert termination_message(FALLBACK, None, 1, lines("x\n"), "ContainerCannotRun") == ""
+    assert termination_message(FALLBACK, None, 1, lambda: lines("x\n"), "ContainerCannotRun") == ""

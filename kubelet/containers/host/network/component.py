@@ -111,7 +111,7 @@ class NetworkComponent:
     async def run(self) -> None:
         """Raises KeeperError if this machine refuses namespaces."""
         self._ctx.health.add_check("network", lambda: self._is_serving or "not serving yet")
-        self._agent = keeper_process.ensure(self._path)
+        keeper_process.ensure(self._agent)
         self._keep()
         try:
             working = asyncio.create_task(self._work(), name="services")
@@ -132,6 +132,8 @@ class NetworkComponent:
             await self._proxy.close()
             await self._names.stop()
             self._agent.close()
+            if self._kept is not None:
+                self._kept.close()
 
     async def _work(self) -> None:
         self._find_nftables()

@@ -86,9 +86,7 @@ def start(path: Path, services: IPv4Network = SERVICE_RANGE, kept: Kept | None =
     raise KeeperError(line.strip() or "the process that keeps the cluster's namespaces does not start")
 
 
-def ensure(path: Path, services: IPv4Network = SERVICE_RANGE) -> NetworkAgent:
-    """The process that is there already, or a new one. Raises KeeperError."""
-    agent = NetworkAgent(path)
+def ensure(agent: NetworkAgent, services: IPv4Network = SERVICE_RANGE) -> None:
+    """Starts the process if it is not there. Raises KeeperError."""
     if not agent.is_there():
-        start(path, services)
-    return agent
+        start(Path(agent.path), services)

@@ -1,7 +1,7 @@
 """Random histories on a real etcd and on ours: all answers are equal, but for ids, terms and times.
 
 It needs an `etcd` on PATH, or its path in the environment as ETCD; ETCD_HISTORIES is how many histories are
-run. `python test_etcd_differential.py FIRST COUNT [log]` runs others than the test, over memory or an event log,
+run. `python test_etcd_differential.py FIRST COUNT [log]` runs others than the test, over memory or a log,
 and reports.
 """
 

@@ -207,7 +207,9 @@ def test_agent_whose_socket_is_gone(namespaces: None, socket_path: Path) -> None
 
 def test_agent_is_found(namespaces: None, socket_path: Path) -> None:
     """The process is started once; who comes later finds it."""
-    agents = [keeper_process.ensure(socket_path) for _ in range(2)]
+    agents = [NetworkAgent(socket_path) for _ in range(2)]
+    for agent in agents:
+        keeper_process.ensure(agent)
     agents[0].add_pod("a", PLACES["a"]).close()
     assert agents[1].pods().keys() == {"a"}
     agents[0].end()
