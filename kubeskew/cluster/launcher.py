@@ -8,6 +8,7 @@ from typing import Any
 
 from kubeskew.apimachinery.known_bugs import bugs_flag
 from kubeskew.apimachinery.known_names import CONTROLLER, METRICS_SERVER, NETWORK
+from kubeskew.apimachinery.process.network_agent import pod_cidr
 from kubeskew.cluster import drivers
 from kubeskew.cluster.controlplane import addons, static_pods
 from kubeskew.cluster.creation import NETWORK_USER
@@ -56,6 +57,9 @@ def write_nodes_file(directory: StateDir, state: State, process: Process) -> Non
         entry["kubeconfig"] = str(directory.component_kubeconfig(f"system:node:{name}"))
         if entry.pop("controlPlane", False):
             entry["staticPods"] = static_pods.manifests(state)
+        if state.network_socket:
+            entry["network"] = state.network_socket
+            entry["podCIDR"] = pod_cidr([*state.nodes].index(name))
         if name in state.killed_nodes:
             entry["killed"] = True
         nodes.append(entry)
