@@ -12,7 +12,6 @@ from kubeskew.kubelet.containers.host.image_service import HostImages
 from kubeskew.kubelet.containers.host.images.store import ImageSource, ImageStore
 from kubeskew.kubelet.containers.host.runtime import HostRuntime
 
-
 _NETWORK_SECONDS = 30.0  # for which a kubelet waits for the network of pods, which may start with it
 
 
@@ -37,6 +36,7 @@ def host_runtime(
     plain: bool = False,
 ) -> tuple[HostRuntime, HostImages]:
     images = HostImages(place.directory / "images.json", ImageStore(place.images), sources)
+    network = NetworkAgent(place.network, _NETWORK_SECONDS) if place.network and not plain else None
     runtime = HostRuntime(
         place.directory,
         node_name,
@@ -44,7 +44,7 @@ def host_runtime(
         clock,
         entropy,
         plain=plain,
-        networks=NetworkAgent(place.network, _NETWORK_SECONDS) if place.network and not plain else None,
+        networks=network,
         addresses=IPv4Network(place.pods) if place.pods else pod_range(node_name),
         node_address=place.address,
     )
