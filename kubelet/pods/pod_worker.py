@@ -168,6 +168,7 @@ class PodWorker:
             self._starter.hooks.stop()
         await self._services.runtime.remove_pod_sandbox(self.uid)
         self._services.backoff.forget(self.uid)
+        self._services.images.forget(self.uid)
 
     async def _pause(self, seconds: float | None) -> None:
         """Waits for `seconds` (None: for ever) or news."""
