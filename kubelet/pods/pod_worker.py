@@ -175,6 +175,7 @@ class PodWorker:
         await self._services.runtime.remove_pod_sandbox(self.uid)
         await self._services.volumes.remove_pod(self.uid)
         self._services.backoff.forget(self.uid)
+        self._services.images.forget(self.uid)
 
     async def _pause(self, seconds: float | None) -> None:
         """Waits for `seconds` (None: for ever) or news."""
