@@ -141,7 +141,7 @@ class NodeAgent:
         self._features = KubeletFeatures.of(environment.gates)
         self._layout = NodeLayout.under(root, config.name, sockets)
         self._files = files = JournalledFiles(self._layout.node, client.newest_revision)
-        self._runtime, images = runtime_of(config, self._layout.runtime, clock, environment.entropy, files)
+        self._runtime, images = runtime_of(config, self._layout, clock, environment.entropy, files)
         self._probes = ProbeCounts()
         self._recorder = EventRecorder(client, clock, "kubelet", config.name)
         self._plugins = self._device_plugins(metrics)

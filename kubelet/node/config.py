@@ -46,8 +46,8 @@ POLICIES = {
 # A kubelet with a static policy does not start without a reserve.
 _RESERVES = {"cpuManagerPolicy": ("static", "cpu", "1"), "memoryManagerPolicy": ("Static", "memory", "1Gi")}
 RESERVED = ("cpu", "memory")
-SIMULATED = "simulated"
-RUNTIMES = (SIMULATED, "host", "host-plain")
+SIMULATED, HOST = "simulated", "host"
+RUNTIMES = (SIMULATED, HOST, "host-plain")
 STRICT = "strict"
 IMAGE_POLICIES = (STRICT, "simulate")
 CONTAINER_KEYS = ("runtime", "images", "imagePolicy")
@@ -82,6 +82,16 @@ class NodeLayout:
     def runtime(self) -> Path:
         """The container runtime keeps its state here, apart from the kubelet's."""
         return self.node / "runtime"
+
+    @property
+    def host(self) -> Path:
+        """The runtime of containers that are processes of this machine keeps its state here."""
+        return self.node / "host"
+
+    @property
+    def images(self) -> Path:
+        """The images of such containers; all nodes share them."""
+        return self.node.parent / ".images"
 
     @property
     def logs(self) -> Path:

@@ -126,7 +126,8 @@ class ClusterSpec:
     @property
     def has_network(self) -> bool:
         """Pods that are processes of this machine have a network of their own."""
-        return any(node.settings.get("runtime") == "host" for node in self.nodes)
+        common = self.containers.get("runtime")
+        return any(node.settings.get("runtime", common) == "host" for node in self.nodes)
 
     @property
     def server_names(self) -> tuple[str, ...]:
