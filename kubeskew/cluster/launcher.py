@@ -14,6 +14,7 @@ from kubeskew.cluster.config import over
 from kubeskew.cluster.controlplane import addons, static_pods
 from kubeskew.cluster.creation import NETWORK_USER
 from kubeskew.cluster.processes import NO_AUTHORITIES, Processes, environment
+from kubeskew.cluster.programs import kubelets
 from kubeskew.cluster.programs.arguments import SHIM, program_file
 from kubeskew.cluster.server_flags import server_flags
 from kubeskew.cluster.state import Process, State, StateDir, write_secret
@@ -30,7 +31,7 @@ Builder = Callable[[StateDir, State, Process], list[str]]
 
 async def start(directory: StateDir, state: State, process: Process, processes: Processes) -> None:
     """Starts `process` as it is recorded, and sets its pid. The caller saves the record."""
-    if process.kind == "kubelet":
+    if process.kind == "kubelet" and process.program is None:
         write_nodes_file(directory, state, process)
     elif process.kind in {drivers.KIND, CONTROLLER}:
         drivers.write_file(directory, state, process)
@@ -52,6 +53,10 @@ def arguments(directory: StateDir, state: State, process: Process) -> list[str]:
 
 
 def write_nodes_file(directory: StateDir, state: State, process: Process) -> None:
+    """A real kubelet has its static pods in files instead, which it looks at again by itself."""
+    if process.program is not None:
+        kubelets.write_static_pods(directory, state, process)
+        return
     nodes = []
     for name in process.nodes:
         entry = state.node_spec(name).as_json()
@@ -199,7 +204,7 @@ def _network(directory: StateDir, state: State, process: Process) -> list[str]:
 def _shim(directory: StateDir, state: State, process: Process) -> list[str]:
     return [
         SHIM,
-        *("--component", process.name),
+        *("--component", process.client if process.kind == "kubelet" else process.name),
         *("--kubeconfig", str(_kubeconfig_of(directory, process))),
         *("--program-file", str(directory.program_file(process.name))),
         *_of_client(directory, state, process),
@@ -222,6 +227,8 @@ def shim_file(directory: StateDir, state: State, process: Process) -> dict[str, 
 def _kubeconfig_of(directory: StateDir, process: Process) -> Path:
     if process.kind == "apiserver":
         return directory.kubeconfig
+    if process.kind == "kubelet":
+        return directory.component_kubeconfig(f"system:node:{process.nodes[0]}")
     user = _USERS.get(process.kind)
     return directory.component_kubeconfig(user if user is not None else drivers.user_of(process))
 

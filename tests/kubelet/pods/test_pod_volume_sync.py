@@ -8,7 +8,7 @@ import asyncio
 import pytest
 
 from kubeskew.apimachinery.client.refs import CONFIG_MAPS, EVENTS, PODS
-from kubeskew.kubelet.containers.simulated.runtime import SimulatedRuntime
+from kubeskew.kubelet.containers.simulated.runtime import SimulatedImages, SimulatedRuntime
 
 pytestmark = pytest.mark.looptime
 
@@ -149,3 +149,17 @@ async def test_refused_container(process_node):
 def _waiting(status):
     [container] = status.get("containerStatuses") or [{}]
     return ((container.get("state") or {}).get("waiting") or {}).get("reason")
+
+
+async def test_image_volume(process_node, monkeypatch, tmp_path):
+    """The image of a volume is pulled for the container that mounts it, and its directory mounted."""
+    monkeypatch.setattr(SimulatedImages, "image_directory", lambda *_: tmp_path, raising=False)
+    await process_node.stop()
+    await process_node.start()
+    main = {"name": "main", "image": "i", "volumeMounts": [{"name": "i", "mountPath": "/i"}]}
+    image = {"reference": "data:1", "pullPolicy": "Always"}
+    await process_node.create(containers=[main], volumes=[{"name": "i", "image": image}])
+    await process_node.running()
+    [container] = process_node.agent.containers()
+    assert container["mounts"][0]["host_path"] == str(tmp_path)
+    assert ("Pulling", 'Pulling image "data:1"') in await process_node.events()
