@@ -194,6 +194,8 @@ class KubeletFeatures(FeatureTable):
     # Pods and their status
     sidecars: bool = gate("SidecarContainers")  # init containers with restartPolicy Always
     container_restart_rules: bool = gate("ContainerRestartRules")
+    orders_termination: bool = since(29) & gate("SidecarContainers")  # sidecars end after all others
+    restarts_changed_sidecars: bool = since(32)
     # The condition of pods whose sandbox is ready; up to 1.27 under its first name.
     ready_to_start_condition: str = choose(
         gate("PodReadyToStartContainersCondition"),

@@ -91,7 +91,10 @@ def verdict_of(report: Any, name: str) -> Verdict | None:
         for spec in suite.get("SpecReports") or ():
             failure = spec.get("Failure") or {}
             seconds = spec.get("RunTime", 0) / 1e9
-            message = first_message(failure.get("Message", ""))
+            # What an interrupted spec was waiting for comes after the interruption.
+            later = [each["Failure"] for each in spec.get("AdditionalFailures") or () if each.get("Failure")]
+            told = later[0] if later and spec["State"] in ("interrupted", "timedout") else failure
+            message = first_message(told.get("Message", ""))
             if spec.get("LeafNodeType") != "It":
                 if spec["State"] not in ("passed", "skipped"):
                     return Verdict(name, LOST, f"{spec['LeafNodeType']}: {message}", seconds)

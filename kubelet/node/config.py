@@ -12,6 +12,8 @@ YAML or JSON:
       memoryManagerPolicy: Static
       topologyManagerScope: pod      # by default container
       kubeReserved: {cpu: "1", memory: 1Gi}
+      network: /tmp/network.sock     # if its pods have a network
+      podCIDR: 10.244.1.0/24
       staticPods: [{metadata: {name: etcd, namespace: kube-system}, spec: {…}}]
       killed: false
 
@@ -197,6 +199,8 @@ class NodeConfig:
     memory_manager_policy: str = "None"
     topology_manager_scope: str = "container"
     kube_reserved: Mapping[str, str] = field(default_factory=dict)  # not for pods
+    network: str = ""  # the Unix socket of the network that its pods have
+    pod_cidr: str = ""  # their addresses there
     killed: bool = False  # to stop abruptly, as by SIGKILL
     static_pods: tuple[Mapping[str, Any], ...] = field(default=(), compare=False)  # may change while it runs
 
@@ -235,6 +239,8 @@ def _node(entry: Any, path: Path) -> NodeConfig:
         memory_manager_policy=str(entry.get("memoryManagerPolicy") or "None"),
         topology_manager_scope=str(entry.get("topologyManagerScope") or "container"),
         kube_reserved={str(name): str(amount) for name, amount in (entry.get("kubeReserved") or {}).items()},
+        network=str(entry.get("network") or ""),
+        pod_cidr=str(entry.get("podCIDR") or ""),
         killed=bool(entry.get("killed")),
         static_pods=tuple(entry.get("staticPods") or ()),
     )

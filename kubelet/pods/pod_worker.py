@@ -239,7 +239,8 @@ class PodWorker:
         for name in self._resizer.resize(self.pod, self.fit_check):
             container = sandbox.latest(name) if sandbox is not None else None
             if sandbox is not None and container is not None and container.running(now):
-                self._killer.replace(self.pod, sandbox, container, "resize requires restart")
+                message = f"Container {name} resize requires restart"
+                self._killer.replace(self.pod, sandbox, container, message)
         pending = self._resizer.pending
         self._services.allocations.decide(self.uid, pending.reason if pending is not None else "")
         for spec in pod_spec.all_containers(self.allocated_pod):
@@ -306,10 +307,10 @@ class PodWorker:
             self._killer.replaced,
             self._prober.awaited,
         )
-        for container in steps.replace:
-            self._killer.replace(self.pod, sandbox, container)
+        for container, message in steps.replace:
+            self._killer.replace(self.pod, sandbox, container, message)
         started, held_back = await self._starter.start(self.pod, sandbox, steps)
-        stopped = any(not container.running(now) for container in steps.replace)
+        stopped = any(not container.running(now) for container, _ in steps.replace)
         changed = started or stopped or held_back != self._held_back
         self._held_back = held_back
         return changed

@@ -16,7 +16,7 @@ _DEFAULTS: Mapping[str, Any] = {
     "syncFrequency": "1m0s",
     "fileCheckFrequency": "20s",
     "httpCheckFrequency": "20s",
-    "address": "0.0.0.0",  # noqa: S104: it is shown, and bound nowhere
+    "address": "0.0.0.0",  # noqa: S104
     "port": 10250,
     "authentication": {
         "x509": {},

@@ -7,14 +7,25 @@ import asyncio
 import contextlib
 import struct
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
+from aiohttp import web
+
+from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.streaming import Pipe
 from kubeskew.apimachinery.streaming.websocket import WebSocket
 from kubeskew.kubelet import pod_spec
-from kubeskew.kubelet.containers.runtime_service import Connection
+from kubeskew.kubelet.containers.runtime_service import Connection, RuntimeService
 from kubeskew.kubelet.server import spdy
-from kubeskew.kubelet.server.remotecommand import WebSocketChannels
+from kubeskew.kubelet.server.remotecommand import (
+    WebSocketChannels,
+    chosen_protocol,
+    hand_over,
+    is_websocket,
+    offered_protocols,
+    websocket_headers,
+)
 from kubeskew.kubelet.server.stats import NodeView
 
 Read = Callable[[], Awaitable[bytes]]
@@ -26,18 +37,35 @@ TUNNEL_PROTOCOL = "SPDY/3.1+portforward.k8s.io"
 WEBSOCKET_PROTOCOLS = ("v4.channel.k8s.io", "v4.base64.channel.k8s.io")
 
 
+@dataclass(frozen=True, slots=True)
+class PodPorts:
+    """The ports of one pod."""
+
+    runtime: RuntimeService
+    clock: Clock
+    pod_uid: str
+
+    async def connect(self, port: int) -> Connection | None:
+        """None if nobody answers there."""
+        sandbox = self.runtime.sandbox(self.pod_uid)
+        if sandbox is None:
+            return None
+        try:
+            return await self.runtime.dial(sandbox, port)
+        except OSError:
+            return None
+
+
 async def connected(view: NodeView, pod: Object, port: int) -> Connection | None:
     """Connects to a port of a pod; None if nobody answers there."""
-    sandbox = view.runtime.sandbox(pod_spec.uid_of(pod))
-    if sandbox is None:
-        return None
-    try:
-        return await view.runtime.dial(sandbox, port)
-    except OSError:
-        return None
+    return await ports_of(view, pod).connect(port)
 
 
-async def forward(view: NodeView, connection: Connection, read: Read, write: Write) -> None:
+def ports_of(view: NodeView, pod: Object) -> PodPorts:
+    return PodPorts(view.runtime, view.clock, pod_spec.uid_of(pod))
+
+
+async def forward(ports: PodPorts, connection: Connection, read: Read, write: Write) -> None:
     """Copies bytes both ways; when one way ends, the other has a moment to end, too."""
 
     async def to_pod() -> None:
@@ -52,7 +80,7 @@ async def forward(view: NodeView, connection: Connection, read: Read, write: Wri
     resting = None
     try:
         await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-        resting = asyncio.ensure_future(view.clock.sleep(_LAST_SECONDS))
+        resting = asyncio.ensure_future(ports.clock.sleep(_LAST_SECONDS))
         both = asyncio.ensure_future(asyncio.wait(ways))
         await asyncio.wait({resting, both}, return_when=asyncio.FIRST_COMPLETED)
         both.cancel()
@@ -82,8 +110,8 @@ class WebSocketPipe:
         await self._socket.send(data)
 
 
-def _refused(pod: Object, port: int) -> str:
-    uid = pod["metadata"]["uid"].replace("-", "")
+def _refused(ports: PodPorts, port: int) -> str:
+    uid = ports.pod_uid.replace("-", "")
     return (
         f"error forwarding port {port} to pod {uid}, uid : failed to execute portforward in network "
         f'namespace "/var/run/netns/cni-{uid[:8]}": failed to connect to localhost:{port} '
@@ -93,7 +121,32 @@ def _refused(pod: Object, port: int) -> str:
     )
 
 
-async def forward_spdy(view: NodeView, pod: Object, pipe: Pipe) -> None:
+async def serve_ports(
+    request: web.BaseRequest, ports: PodPorts, wanted: Callable[[], list[int]]
+) -> web.StreamResponse:
+    """Answers a request to forward ports; `wanted` are those that the request itself names, which clients of
+    WebSocket v4 do alone. Raises ServerError.
+    """
+    if not is_websocket(request):
+        headers = [("Upgrade", "SPDY/3.1"), ("X-Stream-Protocol-Version", PROTOCOL)]
+        return await hand_over(request, headers, lambda pipe: forward_spdy(ports, pipe))
+    offered = offered_protocols(request, "Sec-WebSocket-Protocol")
+    if TUNNEL_PROTOCOL in offered:
+
+        async def tunnel(pipe: Pipe) -> None:
+            await forward_spdy(ports, WebSocketPipe(WebSocket(pipe)))
+
+        return await hand_over(request, websocket_headers(request, TUNNEL_PROTOCOL), tunnel)
+    protocol = chosen_protocol(offered, WEBSOCKET_PROTOCOLS)
+    numbers = wanted()
+
+    async def forward_channels(pipe: Pipe) -> None:
+        await forward_websocket(ports, numbers, WebSocket(pipe), protocol)
+
+    return await hand_over(request, websocket_headers(request, protocol), forward_channels)
+
+
+async def forward_spdy(ports: PodPorts, pipe: Pipe) -> None:
     """Forwards pairs of an error and a data stream, each pair one connection to a port."""
     connection = spdy.Connection(pipe)
     reading = asyncio.create_task(connection.run(), name="port-forward")
@@ -106,7 +159,7 @@ async def forward_spdy(view: NodeView, pod: Object, pipe: Pipe) -> None:
             pair[stream.headers.get("streamtype", "")] = stream
             if {"data", "error"} <= pair.keys():
                 del waiting[request]
-                task = asyncio.create_task(_serve_pair(view, pod, pair))
+                task = asyncio.create_task(_serve_pair(ports, pair))
                 serving[task] = None
                 task.add_done_callback(serving.pop)
     finally:
@@ -115,36 +168,34 @@ async def forward_spdy(view: NodeView, pod: Object, pipe: Pipe) -> None:
         await asyncio.gather(reading, *serving, return_exceptions=True)
 
 
-async def _serve_pair(view: NodeView, pod: Object, pair: dict[str, spdy.Stream]) -> None:
+async def _serve_pair(ports: PodPorts, pair: dict[str, spdy.Stream]) -> None:
     data, error = pair["data"], pair["error"]
     text = data.headers.get("port", "")
     try:
         if not text.isdecimal():
             await error.write(f'"{text}" is no port'.encode())
-        elif (connection := await connected(view, pod, int(text))) is not None:
-            await forward(view, connection, data.read, data.write)
+        elif (connection := await ports.connect(int(text))) is not None:
+            await forward(ports, connection, data.read, data.write)
         else:
-            await error.write(_refused(pod, int(text)).encode())
+            await error.write(_refused(ports, int(text)).encode())
     except ConnectionError:
         pass  # the client went: its streams end, too
     await data.close()
     await error.close()
 
 
-async def forward_websocket(
-    view: NodeView, pod: Object, ports: list[int], socket: WebSocket, protocol: str
-) -> None:
+async def forward_websocket(ports: PodPorts, wanted: list[int], socket: WebSocket, protocol: str) -> None:
     """Forwards two channels per port, data and error; both begin with the port's number.
 
     The connection ends with the client, or with the last of the ports' connections.
     """
-    channels = _PortChannels(socket, protocol, len(ports))
-    for number, port in enumerate(ports):
+    channels = _PortChannels(socket, protocol, len(wanted))
+    for number, port in enumerate(wanted):
         for channel in (2 * number, 2 * number + 1):
             await channels.write(channel, struct.pack("<H", port))
     serving = [
-        asyncio.create_task(_serve_channel(view, pod, port, channels, 2 * number))
-        for number, port in enumerate(ports)
+        asyncio.create_task(_serve_channel(ports, port, channels, 2 * number))
+        for number, port in enumerate(wanted)
     ]
     reading = asyncio.create_task(channels.run())
     served = asyncio.create_task(asyncio.wait(serving))
@@ -158,20 +209,18 @@ async def forward_websocket(
         await asyncio.gather(reading, served, *serving, return_exceptions=True)
 
 
-async def _serve_channel(
-    view: NodeView, pod: Object, port: int, channels: "_PortChannels", channel: int
-) -> None:
+async def _serve_channel(ports: PodPorts, port: int, channels: "_PortChannels", channel: int) -> None:
     async def read() -> bytes:
         return await channels.queue(channel).get()
 
     async def write(data: bytes) -> None:
         await channels.write(channel, data)
 
-    connection = await connected(view, pod, port)
+    connection = await ports.connect(port)
     if connection is not None:
-        await forward(view, connection, read, write)
+        await forward(ports, connection, read, write)
     else:
-        await channels.write(channel + 1, _refused(pod, port).encode())
+        await channels.write(channel + 1, _refused(ports, port).encode())
 
 
 class _PortChannels(WebSocketChannels):

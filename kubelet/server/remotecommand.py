@@ -354,6 +354,20 @@ async def attach(
 Session = Callable[[Channels], Coroutine[Any, Any, None]]
 
 
+async def serve_session(
+    request: web.BaseRequest, options: StreamOptions, session: Session
+) -> web.StreamResponse:
+    """Answers a request for streams, and runs the session over them. Raises ServerError."""
+    if is_websocket(request):
+        protocol = chosen_protocol(offered_protocols(request, "Sec-WebSocket-Protocol"), WEBSOCKET_PROTOCOLS)
+        return await over_websocket(request, options, session, protocol)
+    if "spdy/3.1" not in request.headers.get("Upgrade", "").lower():
+        text = f"unable to upgrade: missing upgrade headers in request: {shown_headers(request)}"
+        raise ServerError(400, text)
+    protocol = chosen_protocol(offered_protocols(request, "X-Stream-Protocol-Version"), SPDY_PROTOCOLS)
+    return await over_spdy(request, options, session, protocol or "channel.k8s.io")
+
+
 async def over_websocket(
     request: web.BaseRequest, options: StreamOptions, session: Session, protocol: str
 ) -> web.StreamResponse:

@@ -21,8 +21,6 @@ from multidict import CIMultiDict
 
 from kubeskew.apimachinery.process.listeners import WebListener, answer
 from kubeskew.apimachinery.security.tls import serving_context
-from kubeskew.apimachinery.streaming import Pipe
-from kubeskew.apimachinery.streaming.websocket import WebSocket
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.containers import http_client
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
@@ -31,16 +29,7 @@ from kubeskew.kubelet.server.access import Access
 from kubeskew.kubelet.server.logs import LogOptions, container_logs
 from kubeskew.kubelet.server.metrics import CONTENT_TYPE, cadvisor_metrics, probe_metrics, resource_metrics
 from kubeskew.kubelet.server.remotecommand import (
-    Session,
     StreamOptions,
-    chosen_protocol,
-    hand_over,
-    is_websocket,
-    offered_protocols,
-    over_spdy,
-    over_websocket,
-    shown_headers,
-    websocket_headers,
 )
 from kubeskew.kubelet.server.stats import NodeView, ServerError, pods_in_use, summary
 
@@ -105,7 +94,7 @@ class Routes:
         found = self._running(parts)
         options = _stream_options(request.rel_url.query)
         argv = request.rel_url.query.getall("command", [])
-        return await self._session(
+        return await remotecommand.serve_session(
             request,
             options,
             lambda channels: remotecommand.execute(self._view.runtime, found, argv, options, channels),
@@ -114,7 +103,7 @@ class Routes:
     async def _attach(self, request: web.BaseRequest, parts: list[str]) -> web.StreamResponse:
         found = self._running(parts)
         options = _stream_options(request.rel_url.query)
-        return await self._session(
+        return await remotecommand.serve_session(
             request,
             options,
             lambda channels: remotecommand.attach(self._view.runtime, found, options, channels),
@@ -135,23 +124,6 @@ class Routes:
         await remotecommand.execute(self._view.runtime, found, argv, options, collected)
         return web.Response(body=bytes(collected.data), content_type="text/plain")
 
-    async def _session(
-        self, request: web.BaseRequest, options: StreamOptions, session: Session
-    ) -> web.StreamResponse:
-        if is_websocket(request):
-            protocol = chosen_protocol(
-                offered_protocols(request, "Sec-WebSocket-Protocol"), remotecommand.WEBSOCKET_PROTOCOLS
-            )
-            return await over_websocket(request, options, session, protocol)
-        if "spdy/3.1" not in request.headers.get("Upgrade", "").lower():
-            raise ServerError(
-                400, f"unable to upgrade: missing upgrade headers in request: {shown_headers(request)}"
-            )
-        protocol = chosen_protocol(
-            offered_protocols(request, "X-Stream-Protocol-Version"), remotecommand.SPDY_PROTOCOLS
-        )
-        return await over_spdy(request, options, session, protocol or "channel.k8s.io")
-
     # -- ports
 
     async def _port_forward(self, request: web.BaseRequest, parts: list[str]) -> web.StreamResponse:
@@ -160,25 +132,8 @@ class Routes:
         pod = view.pod(parts[0], parts[1])
         if pod is None:
             raise ServerError(404, "pod does not exist")
-        if not is_websocket(request):
-            headers = [("Upgrade", "SPDY/3.1"), ("X-Stream-Protocol-Version", portforward.PROTOCOL)]
-            return await hand_over(request, headers, lambda pipe: portforward.forward_spdy(view, pod, pipe))
-        offered = offered_protocols(request, "Sec-WebSocket-Protocol")
-        if portforward.TUNNEL_PROTOCOL in offered:
-
-            async def tunnel(pipe: Pipe) -> None:
-                inner = portforward.WebSocketPipe(WebSocket(pipe))
-                await portforward.forward_spdy(view, pod, inner)
-
-            return await hand_over(request, websocket_headers(request, portforward.TUNNEL_PROTOCOL), tunnel)
-        protocol = chosen_protocol(offered, portforward.WEBSOCKET_PROTOCOLS)
-        wanted = _ports(request.rel_url.query)
-
-        async def forward(pipe: Pipe) -> None:
-            socket = WebSocket(pipe)
-            await portforward.forward_websocket(view, pod, wanted, socket, protocol)
-
-        return await hand_over(request, websocket_headers(request, protocol), forward)
+        ports = portforward.ports_of(view, pod)
+        return await portforward.serve_ports(request, ports, lambda: _ports(request.rel_url.query))
 
     async def _port(self, request: web.BaseRequest, parts: list[str]) -> web.StreamResponse:
         """Connects the API server to a pod's port: the machine does not route the pods' addresses."""

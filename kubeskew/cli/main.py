@@ -64,6 +64,7 @@ COMMANDS = {
     "network": "kubeskew.kubelet.containers.host.network.cli:network",
     "shim": "kubeskew.shim.cli:shim",
     "etcd": "kubeskew.apiserver.storage.etcd.cli:etcd",
+    "cri": "kubeskew.kubelet.cri_cli:cri",
 }
 
 SUMMARIES = {
@@ -111,6 +112,7 @@ SUMMARIES = {
     "metrics-server": "Run a metrics server in the foreground, for kubectl top and autoscalers.",
     "shim": "Run a real program as a component, in the foreground.",
     "etcd": "Serve etcd's API in the foreground, for a real API server.",
+    "cri": "Serve a container runtime by CRI in the foreground, for a real kubelet.",
 }
 
 

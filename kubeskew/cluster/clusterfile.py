@@ -82,10 +82,7 @@ SWITCHES: Schema = {
 # For checks of the shape. Names of gates, bugs and components, and versions, are checked where they are read.
 REFERENCES: Mapping[str, Schema] = {GATES["$ref"]: SWITCHES, BUGS["$ref"]: SWITCHES}
 # The kinds of components that can be real programs of a folder.
-REAL = ("apiserver", "scheduler", "controller-manager")
-NOT_REAL = {
-    "kubelet": "a real kubelet has no container runtime here yet",
-}
+REAL = ("apiserver", "scheduler", "controller-manager", "kubelet")
 CONFIG_FLAG = "--config"  # of a scheduler's program: its configuration
 # The kinds of components that every cluster has.
 KINDS = ("apiserver", "controller-manager", "scheduler", "kubelet")

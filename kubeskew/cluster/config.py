@@ -33,7 +33,6 @@ from kubeskew.cluster.clusterfile import (
     ANY_SERVER,
     CLUSTER_KEYS,
     CONFIG_FLAG,
-    NOT_REAL,
     PLUGIN_KEYS,
     REAL,
     REFERENCES,
@@ -334,8 +333,6 @@ def _overrides(components: dict[str, dict[str, Any]], where: str, base: Path) ->
 def _check_program(name: str, place: str) -> None:
     """Raises UserError for a component that can be no real program."""
     kind = kind_of(name)
-    if kind in NOT_REAL:
-        raise UserError(f"{place}: binary: {NOT_REAL[kind]}", "binary")
     if kind not in (*REAL, DRIVER, PLUGIN):
         known = f"{', '.join(REAL)} and {DRIVER}/NAME"
         raise UserError(f"{place}: binary: {name} cannot be a real program; {known} can", "binary")

@@ -8,10 +8,12 @@ from typing import Any
 
 from kubeskew.apimachinery.known_bugs import bugs_flag
 from kubeskew.apimachinery.known_names import CONTROLLER, METRICS_SERVER, NETWORK
+from kubeskew.apimachinery.process.network_agent import pod_cidr
 from kubeskew.cluster import drivers
 from kubeskew.cluster.controlplane import addons, static_pods
 from kubeskew.cluster.creation import NETWORK_USER
 from kubeskew.cluster.processes import NO_AUTHORITIES, Processes, environment
+from kubeskew.cluster.programs import kubelets
 from kubeskew.cluster.programs.arguments import SHIM, program_file
 from kubeskew.cluster.server_flags import server_flags
 from kubeskew.cluster.state import Process, State, StateDir, write_secret
@@ -27,7 +29,7 @@ Builder = Callable[[StateDir, State, Process], list[str]]
 
 async def start(directory: StateDir, state: State, process: Process, processes: Processes) -> None:
     """Starts `process` as it is recorded, and sets its pid. The caller saves the record."""
-    if process.kind == "kubelet":
+    if process.kind == "kubelet" and process.program is None:
         write_nodes_file(directory, state, process)
     elif process.kind in {drivers.KIND, CONTROLLER}:
         drivers.write_file(directory, state, process)
@@ -49,6 +51,10 @@ def arguments(directory: StateDir, state: State, process: Process) -> list[str]:
 
 
 def write_nodes_file(directory: StateDir, state: State, process: Process) -> None:
+    """A real kubelet has its static pods in files instead, which it looks at again by itself."""
+    if process.program is not None:
+        kubelets.write_static_pods(directory, state, process)
+        return
     nodes = []
     for name in process.nodes:
         entry = state.node_spec(name).as_json()
@@ -56,6 +62,9 @@ def write_nodes_file(directory: StateDir, state: State, process: Process) -> Non
         entry["kubeconfig"] = str(directory.component_kubeconfig(f"system:node:{name}"))
         if entry.pop("controlPlane", False):
             entry["staticPods"] = static_pods.manifests(state)
+        if state.network_socket:
+            entry["network"] = state.network_socket
+            entry["podCIDR"] = pod_cidr([*state.nodes].index(name))
         if name in state.killed_nodes:
             entry["killed"] = True
         nodes.append(entry)
@@ -192,7 +201,7 @@ def _network(directory: StateDir, state: State, process: Process) -> list[str]:
 def _shim(directory: StateDir, state: State, process: Process) -> list[str]:
     return [
         SHIM,
-        *("--component", process.name),
+        *("--component", process.client if process.kind == "kubelet" else process.name),
         *("--kubeconfig", str(_kubeconfig_of(directory, process))),
         *("--program-file", str(directory.program_file(process.name))),
         *_of_client(directory, state, process),
@@ -215,6 +224,8 @@ def shim_file(directory: StateDir, state: State, process: Process) -> dict[str, 
 def _kubeconfig_of(directory: StateDir, process: Process) -> Path:
     if process.kind == "apiserver":
         return directory.kubeconfig
+    if process.kind == "kubelet":
+        return directory.component_kubeconfig(f"system:node:{process.nodes[0]}")
     user = _USERS.get(process.kind)
     return directory.component_kubeconfig(user if user is not None else drivers.user_of(process))
 

@@ -19,6 +19,9 @@ class ProgramProcess:
     name: str
     args: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
+    # A command that becomes the program: it gets this process, with which it has to end, and the program's
+    # command line.
+    wrapper: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,18 @@ class Server:
 
 
 @dataclass(frozen=True, slots=True)
+class Node:
+    """The node of a kubelet, and the sockets and credentials of its shim."""
+
+    name: str
+    root: Path  # of all nodes' directories
+    sockets: Path | None  # a short directory for the sockets of all nodes
+    cri_socket: Path
+    certificate: Path  # with which the shim asks the kubelet
+    key: Path
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     path: str
     version: str
@@ -52,6 +67,7 @@ class Program:
     authority: Path
     processes: tuple[ProgramProcess, ...]
     server: Server | None = None  # of an API server
+    node: Node | None = None  # of a kubelet
 
     def __str__(self) -> str:
         """The program as the time line shows it."""
@@ -83,10 +99,16 @@ def _program(body: dict[str, Any]) -> Program:
         key=Path(body["tlsPrivateKeyFile"]),
         authority=Path(body["clientCAFile"]),
         processes=tuple(
-            ProgramProcess(each.get("name") or "", tuple(each.get("args") or ()), each.get("env") or {})
+            ProgramProcess(
+                each.get("name") or "",
+                tuple(each.get("args") or ()),
+                each.get("env") or {},
+                tuple(each.get("wrapper") or ()),
+            )
             for each in body["processes"]
         ),
         server=_server(body["server"]) if "server" in body else None,
+        node=_node(body["node"]) if "node" in body else None,
     )
 
 
@@ -103,4 +125,15 @@ def _server(body: dict[str, Any]) -> Server:
         services=body.get("services") or {},
         port=body["port"],
         shared_port=body.get("sharedPort") or 0,
+    )
+
+
+def _node(body: dict[str, Any]) -> Node:
+    return Node(
+        name=body["name"],
+        root=Path(body["root"]),
+        sockets=Path(body["sockets"]) if body.get("sockets") else None,
+        cri_socket=Path(body["criSocket"]),
+        certificate=Path(body["clientCertificate"]),
+        key=Path(body["clientKey"]),
     )

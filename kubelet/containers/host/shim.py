@@ -24,6 +24,7 @@ from kubeskew.apimachinery.clock import Clock, SystemClock
 from kubeskew.kubelet.containers.host import (
     cgroups,
     container_init,
+    disk_guard,
     plain_root,
     root_file_system,
     syscalls,
@@ -38,6 +39,7 @@ _MOST_UNSENT = 4 * 1024 * 1024  # of an attached client; one that lags more is d
 _DRAIN_SECONDS = 1.0
 _KILLED = 128 + signal.SIGKILL
 _REMOVAL_TRIES = 50
+_IDLE_SECONDS = 1.0  # between two looks whether a container runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,9 +173,20 @@ class Shim:
         listener.setblocking(False)
         loop.add_reader(listener.fileno(), self._accept, listener)
         ready()
+        guard = asyncio.create_task(self._guard_disk())
         await self._ended.wait()
+        guard.cancel()
         for container in self._containers.values():
             self._kill_all(container)
+
+    async def _guard_disk(self) -> None:
+        guard = disk_guard.DiskGuard(
+            lambda: disk_guard.free_bytes(self._directory),
+            lambda: {name: disk_guard.written_by(one.pid) for name, one in self._containers.items()},
+            lambda name: self._kill_all(self._containers[name]),
+        )
+        while True:
+            await self._clock.sleep(guard.look() if self._containers else _IDLE_SECONDS)
 
     def _accept(self, listener: socket.socket) -> None:
         with contextlib.suppress(OSError):

@@ -1,5 +1,6 @@
 """Containers as processes: their beginning, end, output and surroundings."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ from host_node import IMAGE, PYTHON, HostNode, NodeMaker
 
 from kubeskew.kubelet.containers.runtime_service import (
     ContainerConfig,
+    ContainerResources,
     ContainerRuntimeError,
     ContainerSecurity,
     Device,
@@ -300,6 +302,25 @@ async def test_stats(node: HostNode):
     assert found.processes == 2
     assert found.working_set > 0
     assert found.written >= 10_000
+
+
+async def test_memory_limits(node: HostNode):
+    """A container that uses more memory than its limit is killed, and its end says why."""
+    if "memory" not in node.runtime.limits_hold:
+        pytest.skip("no cgroup for memory can be written here")
+    sandbox = await node.pod()
+    resources = ContainerResources(memory_bytes=32 << 20)
+    container = await node.start(sandbox, PYTHON, "-c", "b'x' * (1 << 28)", resources=resources)
+    assert await node.ended(container) == 137
+    assert container.reason == "OOMKilled"
+
+
+async def test_the_node_s_network(node: HostNode):
+    """A pod in the host's network has the machine's network and the node's name."""
+    sandbox = await node.pod(host_network=True)
+    network = os.readlink("/proc/self/ns/net")  # noqa: PTH115 - in an async function
+    output = await node.output(sandbox, "hostname; readlink /proc/self/ns/net")
+    assert output.split() == ["pod-uid-1", network]
 
 
 async def test_a_pod_goes(node: HostNode):
