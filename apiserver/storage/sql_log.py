@@ -73,7 +73,7 @@ from kubeskew.apiserver.storage.urls import SQLITE, backend_of
 
 BATCH_CHANGES_MAX = 256  # per transaction
 BATCH_BYTES_MAX = 8 << 20  # of values per transaction, so that a few huge objects do not hold up the rest
-BRIEF_CHANGES_MAX = 64  # in a transaction that the event loop may wait for
+BRIEF_CHANGES_MAX = 2  # in a transaction that the event loop may wait for; others leave it time for the next
 BRIEF_BYTES_MAX = 1 << 20
 GATHER_SECONDS = 0.003  # how long a busy server collects changes for a transaction
 
