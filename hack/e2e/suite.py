@@ -332,7 +332,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         release = binary.release()
         record = _record(options.expected or HERE / f"expected-{_minor(release)}.json", options.expected)
-        specs = binary.specs(options.focus, options.skip)
+        # Without an expression the suite leaves out what needs a feature.
+        focus = options.focus or (["."] if options.specs or options.recorded else [])
+        specs = binary.specs(focus, options.skip)
         if options.specs:
             wanted = set(options.specs.read_text().splitlines())
             specs = [spec for spec in specs if spec.name in wanted]
