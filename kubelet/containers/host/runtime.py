@@ -442,7 +442,7 @@ class HostRuntime:
             raise ContainerRuntimeError(f'failed to get image "{config.image}": not found')
         before = sandbox.latest(config.name)
         container = Container(
-            id=self._identifier(),
+            id=config.id or self._identifier(),
             name=config.name,
             attempt=before.attempt + 1 if before is not None else 0,
             image=full_image_name(config.image),

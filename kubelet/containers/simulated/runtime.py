@@ -180,7 +180,7 @@ class SimulatedRuntime:
         behaviour = Behaviour.of(config.annotations, entry.behaviour if entry is not None else Behaviour())
         before = sandbox.latest(config.name)
         container = Container(
-            id=self._identifier(),
+            id=config.id or self._identifier(),
             name=config.name,
             attempt=before.attempt + 1 if before is not None else 0,
             image=full_image_name(config.image),

@@ -163,3 +163,13 @@ async def test_image_volume(process_node, monkeypatch, tmp_path):
     [container] = process_node.agent.containers()
     assert container["mounts"][0]["host_path"] == str(tmp_path)
     assert ("Pulling", 'Pulling image "data:1"') in await process_node.events()
+
+
+async def test_pods_that_want_app_armor(process_node):
+    """A node without AppArmor refuses them, if their programs would run."""
+    await process_node.create(securityContext={"appArmorProfile": {"type": "RuntimeDefault"}})
+    pod = await process_node.until_pod(lambda status: status.get("phase") == "Failed")
+    assert (pod["status"]["reason"], pod["status"]["message"]) == (
+        "AppArmor",
+        "Pod was rejected: Cannot enforce AppArmor: AppArmor is not enabled on the host",
+    )
