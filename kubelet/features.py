@@ -90,6 +90,7 @@ class EventTexts(FeatureTable):
             35: 'Container image "{image}" already present on machine and can be accessed by the pod',
         }
     )
+    repeats_pull_error: bool = since(32)  # a container that waits to pull again says why it failed before
     # The image was pulled (pkg/kubelet/images/image_manager.go).
     fetched: str = by_release({0: _FETCHED, 30: _FETCHED + ". Image size: {size} bytes."})
     created: str = by_release(

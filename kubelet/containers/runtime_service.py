@@ -152,6 +152,7 @@ class ContainerConfig:
     stop_signal: str = ""  # empty: the image's, or SIGTERM
     security: ContainerSecurity = ContainerSecurity()
     resources: ContainerResources = ContainerResources()
+    id: str = ""  # that it is to have; empty: the runtime chooses
 
 
 class ContainerStats(NamedTuple):

@@ -35,6 +35,7 @@ from kubeskew.kubelet.device_managers import ContainerDevices, DeviceError, Inje
 from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.pods.container_configs import container_config, hostname_of
 from kubeskew.kubelet.pods.handlers import FOREVER
+from kubeskew.kubelet.pods.images import PULL_FAILED
 from kubeskew.kubelet.pods.services import NodeServices
 from kubeskew.kubelet.status.pod_status import WaitingReason, should_restart
 from kubeskew.kubelet.volumes.pod_volumes import ContainerView
@@ -44,6 +45,7 @@ log = logging.getLogger(__name__)
 
 
 _RETRY_SECONDS = 10.0
+_SOON_SECONDS = 2.0  # until a pod whose first image failed is looked at again: its sandbox is news
 _SHORTEST_GRACE = 2.0  # seconds that a container has after its hook
 START_ERROR = "StartError"  # why a container ended whose program could not be started
 _KINDS = {
@@ -225,7 +227,7 @@ class ContainerStarter:
         services.metrics.started_containers.labels(kind).inc()  # attempts, as upstream's
         errors = services.metrics.started_containers_errors
         try:
-            image = await services.images.ensure(spec, emit)
+            image = await services.images.ensure(pod, spec, emit)
             await self._ensure_image_volumes(pod, spec)
             devices = await self._devices(pod, spec)
             env = await self._environment(pod, sandbox, spec)
@@ -251,7 +253,10 @@ class ContainerStarter:
             container = await services.runtime.start_container(sandbox, config)
         except ImageError as error:
             errors.labels(kind, error.reason).inc()
-            self._hold_back(name, WaitingReason(error.reason, str(error)), held_back)
+            soon = error.reason == PULL_FAILED and name not in self._failed
+            seconds = _SOON_SECONDS if soon else _RETRY_SECONDS
+            self._hold_back(name, WaitingReason(error.reason, str(error)), held_back, seconds)
+            emit("Warning", "Failed", f"Error: {error.reason}")
             return False
         except (DeviceError, ConfigError, ContainerRuntimeError) as error:
             refused = isinstance(error, InjectionError | EncodingError | ContainerRuntimeError)
@@ -272,9 +277,15 @@ class ContainerStarter:
         self.hooks.run(pod, sandbox, container, spec)
         return True
 
-    def _hold_back(self, name: str, reason: WaitingReason, held_back: dict[str, WaitingReason]) -> None:
+    def _hold_back(
+        self,
+        name: str,
+        reason: WaitingReason,
+        held_back: dict[str, WaitingReason],
+        seconds: float = _RETRY_SECONDS,
+    ) -> None:
         """Has a container tried again some time later."""
-        until = self._services.clock.now() + timedelta(seconds=_RETRY_SECONDS)
+        until = self._services.clock.now() + timedelta(seconds=seconds)
         held_back[name] = reason
         self._failed[name] = until, reason
         self._try_again_at(until)
@@ -289,7 +300,7 @@ class ContainerStarter:
             source = volume.get("image")
             if source is not None and volume["name"] in mounted:
                 wanted = {"image": source.get("reference"), "imagePullPolicy": source.get("pullPolicy")}
-                await self._services.images.ensure(wanted, emit)
+                await self._services.images.ensure(pod, wanted, emit)
 
     def _security(self, pod: Object, spec: Object, image: Image) -> ContainerSecurity:
         """Raises ConfigError; not for programs that are only acted."""

@@ -37,6 +37,7 @@ log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 10.0  # kubelet.go: backOffPeriod
 _EVICTION_GRACE = 1  # seconds (eviction_manager.go, immediateEvictionGracePeriodSeconds)
+_SANDBOX_CHANGED = "Pod sandbox changed, it will be killed and re-created."
 _DEADLINE = "Pod was active on the node longer than the specified deadline"
 
 
@@ -175,6 +176,7 @@ class PodWorker:
         await self._services.runtime.remove_pod_sandbox(self.uid)
         await self._services.volumes.remove_pod(self.uid)
         self._services.backoff.forget(self.uid)
+        self._services.images.forget(self.uid)
 
     async def _pause(self, seconds: float | None) -> None:
         """Waits for `seconds` (None: for ever) or news."""
@@ -225,7 +227,9 @@ class PodWorker:
                 self._killed = True
                 return 0
             services.statuses.put(self.pod, status)
-        if sandbox is None:
+        if sandbox is not None and not sandbox.ready:  # it was lost with the process that kept it
+            services.recorder.event(self.pod, "Normal", "SandboxChanged", _SANDBOX_CHANGED)
+        if sandbox is None or not sandbox.ready:
             return await self._prepare_sandbox()
         if services.volumes.are_directories:
             if not await self._volumes.sync(self.pod, now):

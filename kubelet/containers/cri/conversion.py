@@ -74,6 +74,7 @@ def sandbox_config(request: messages.PodSandboxConfig, here: HostPath) -> PodSan
 
 
 def container_config(
+    identifier: str,
     request: messages.ContainerConfig,
     here: HostPath,
     injected: ContainerDevices,
@@ -116,6 +117,7 @@ def container_config(
         stop_signal=messages.Signal.Name(request.stop_signal) if request.stop_signal else "",
         security=_security(linux.security_context),
         resources=resources(linux.resources),
+        id=identifier,
     )
 
 
@@ -144,6 +146,45 @@ def resources(linux: messages.LinuxContainerResources) -> ContainerResources:
         cpuset=linux.cpuset_cpus,
         oom_score_adjustment=linux.oom_score_adj,
     )
+
+
+# -- what an emulated kubelet has started
+
+
+def adopted_sandbox(sandbox: Sandbox) -> messages.PodSandboxConfig:
+    """The request by which CRI's client would have made a sandbox."""
+    return messages.PodSandboxConfig(
+        metadata=messages.PodSandboxMetadata(
+            name=sandbox.name, uid=sandbox.pod_uid, namespace=sandbox.namespace
+        ),
+        hostname=sandbox.hostname,
+        log_directory=f"/var/log/pods/{sandbox.namespace}_{sandbox.name}_{sandbox.pod_uid}",
+        labels=_pod_labels(sandbox),
+    )
+
+
+def adopted_container(sandbox: Sandbox, container: Container) -> messages.ContainerConfig:
+    """The request by which CRI's client would have made a container."""
+    return messages.ContainerConfig(
+        metadata=messages.ContainerMetadata(name=container.name, attempt=container.attempt),
+        image=messages.ImageSpec(image=container.image),
+        envs=[messages.KeyValue(key=name, value=value.encode()) for name, value in container.env.items()],
+        labels={**_pod_labels(sandbox), "io.kubernetes.container.name": container.name},
+        annotations={
+            **container.annotations,
+            "io.kubernetes.container.restartCount": str(container.attempt),
+        },
+        log_path=f"{container.name}/{container.attempt}.log",
+        CDI_devices=[messages.CDIDevice(name=name) for name in container.cdi_devices],
+    )
+
+
+def _pod_labels(sandbox: Sandbox) -> dict[str, str]:
+    return {
+        "io.kubernetes.pod.name": sandbox.name,
+        "io.kubernetes.pod.namespace": sandbox.namespace,
+        "io.kubernetes.pod.uid": sandbox.pod_uid,
+    }
 
 
 # -- answers

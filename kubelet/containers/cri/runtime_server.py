@@ -100,10 +100,34 @@ class RuntimeServer:
         """Takes up what runs. Raises ContainerRuntimeError."""
         await self._runtime.load()
         self._records.load()
+        self._adopt()
         for record in self._records.containers.values():
             found = self._running(record)
             if found is not None:
                 self._follow_log(record, *found)
+
+    def _adopt(self) -> None:
+        """Makes records of what an emulated kubelet has started: its pods go on."""
+        known = {record.runtime_id for record in self._records.containers.values()}
+        for sandbox in self._runtime.sandboxes():
+            if sandbox.id not in self._records.sandboxes:
+                created_at = conversion.nanoseconds(sandbox.created_at)
+                request = conversion.adopted_sandbox(sandbox)
+                self._records.keep_sandbox(SandboxRecord(sandbox.id, request, created_at))
+            directory = self._records.sandboxes[sandbox.id].request.log_directory
+            for container in sandbox.containers:
+                if container.id in known:
+                    continue
+                asked = conversion.adopted_container(sandbox, container)
+                image = self._images.image(container.image)
+                started_at = conversion.nanoseconds(container.started_at)
+                status = conversion.created_container(
+                    container.id, asked, f"{directory}/{asked.log_path}", started_at, image
+                )
+                conversion.follow(status, container, self._clock.now())
+                self._records.keep_container(
+                    ContainerRecord(container.id, sandbox.id, asked, status, container.id)
+                )
 
     async def run(self) -> None:
         """Follows the containers until cancelled; they go on."""
@@ -279,7 +303,7 @@ class RuntimeServer:
             raise RpcError(grpc.StatusCode.UNKNOWN, text.replace("'", '"'))
         with _refusals("failed to create containerd task"):
             config = conversion.container_config(
-                *(record.request, self._surroundings.here, self._injected(record.request)),
+                *(record.id, record.request, self._surroundings.here, self._injected(record.request)),
                 await self._acted(record),
             )
             container = await self._runtime.start_container(sandbox, config)

@@ -77,7 +77,6 @@ _STOP_SECONDS = 2.0
 _POLL_SECONDS = 0.1
 _RETRY_SECONDS = 1.0
 _ADDRESS_TRIES = 250
-_NETWORK_TRIES = 300
 _DEFAULT_SIGNAL = "SIGTERM"
 
 
@@ -226,14 +225,11 @@ class HostRuntime:
                 os.close(fd)
 
     async def _network_namespaces(self, networks: PodNetworks) -> tuple[int, int]:
-        """The network may start at the same time. Raises ContainerRuntimeError."""
-        for _try in range(_NETWORK_TRIES):
-            try:
-                return await asyncio.to_thread(networks.namespaces)
-            except OSError as error:
-                refused = error
-                await self._clock.sleep(_POLL_SECONDS)
-        raise ContainerRuntimeError(f"the network of pods cannot be had: {refused}")
+        """Raises ContainerRuntimeError."""
+        try:
+            return await asyncio.to_thread(networks.namespaces)
+        except OSError as error:
+            raise ContainerRuntimeError(f"the network of pods cannot be had: {error}") from error
 
     def _take_up(self, hello: Mapping[str, Any]) -> None:
         """Brings the records up to what the shim has, and ends what no record knows."""
@@ -446,7 +442,7 @@ class HostRuntime:
             raise ContainerRuntimeError(f'failed to get image "{config.image}": not found')
         before = sandbox.latest(config.name)
         container = Container(
-            id=self._identifier(),
+            id=config.id or self._identifier(),
             name=config.name,
             attempt=before.attempt + 1 if before is not None else 0,
             image=full_image_name(config.image),

@@ -13,6 +13,7 @@ from kubeskew.kubelet.containers.cri.log_files import log_line
 from kubeskew.kubelet.containers.cri.records import Records
 from kubeskew.kubelet.containers.cri.runtime_server import RuntimeServer, Surroundings
 from kubeskew.kubelet.containers.runtime_service import ContainerResources, LogLine, Mount
+from kubeskew.kubelet.containers.sandbox import Container, Sandbox
 from kubeskew.kubelet.device_managers import (
     CDIDevice,
     ContainerDevices,
@@ -183,8 +184,9 @@ async def test_a_configuration_reaches_the_runtime(node):
             ),
         ),
     )
-    await node.started(await node.sandbox(), config)
+    identifier = await node.started(await node.sandbox(), config)
     found = node.runtime.configs[node.run().id]
+    assert found.id == identifier
     assert ([*found.command], [*found.args], found.env) == (["sleep"], ["infinity"], {"A": "b", "GPU": "1"})
     assert found.mounts[0] == Mount("/data", Path("/nodes/1/kubelet/pods/1"), read_only=True)
     assert found.mounts[1] == Mount("/gpu", Path("/opt/gpu"), read_only=True)
@@ -345,6 +347,26 @@ async def test_containers_that_the_runtime_has_lost_are_unknown(node, clock, ent
     again = Node(clock, entropy, node.directory, RuntimeInMemory(clock))
     await again.server.load()
     assert (await again.status(identifier)).state == STATES.CONTAINER_UNKNOWN
+
+
+async def test_containers_of_an_emulated_kubelet_are_adopted(node):
+    """They have ids, labels and annotations by which a real kubelet takes them for its own."""
+    now = node.clock.now()
+    sandbox = Sandbox(UID, "default", "web", "sandbox", "10.1.1.1", now)
+    container = Container("id", "main", 1, "busybox", now, annotations={"io.kubernetes.container.hash": "1"})
+    sandbox.containers.append(container)
+    node.runtime.by_uid[UID] = sandbox
+    await node.server.load()
+    status = await node.status("id")
+    assert (status.state, status.metadata.attempt) == (STATES.CONTAINER_RUNNING, 1)
+    assert status.log_path == f"/var/log/pods/default_web_{UID}/main/1.log"
+    assert dict(status.annotations) == {
+        "io.kubernetes.container.hash": "1",
+        "io.kubernetes.container.restartCount": "1",
+    }
+    assert status.labels["io.kubernetes.pod.uid"] == UID
+    listed = await node.server.list_pod_sandbox(messages.ListPodSandboxRequest())
+    assert [each.id for each in listed.items] == ["sandbox"]
 
 
 async def test_commands(node):

@@ -19,6 +19,7 @@ from kubeskew.kubelet.device_managers import CDIDevice, ContainerDevices, Device
 from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.pods.container_configs import (
     container_config,
+    container_hash,
     sandbox_config,
 )
 from kubeskew.kubelet.volumes.pod_volumes import MountedFiles
@@ -116,6 +117,7 @@ def test_a_container():
     assert found.annotations == {
         "vendor/x": "1",
         "io.kubernetes.container.x": "y",
+        "io.kubernetes.container.hash": "f434d456",
         "io.kubernetes.container.terminationMessagePath": "",
         "io.kubernetes.container.terminationMessagePolicy": "",
         "io.kubernetes.container.ports": '[{"containerPort":80}]',
@@ -124,3 +126,9 @@ def test_a_container():
         "kubelet.kubeskew.io/cores": "0.25",
         "kubelet.kubeskew.io/memory": "4096",
     }
+
+
+def test_the_hash_of_a_container_is_upstreams():
+    """As a real kubelet 1.35.6 has it; its command does not change it."""
+    spec = {"name": "demo", "image": "nvidia/cuda:8.0-runtime", "command": ["sleep", "1"]}
+    assert container_hash(spec) == "e09dd37e"
