@@ -52,6 +52,14 @@ class Entropy(Protocol):
         ...
 
 
+def stopwatch() -> Callable[[], float]:
+    """The seconds since this call, of real time also in a simulation: for choices that depend on how fast the
+    machine is, and show in no log.
+    """
+    started = time.perf_counter()
+    return lambda: time.perf_counter() - started
+
+
 class SystemClock:
     """The clock of this machine; sleeping goes through the running event loop."""
 

@@ -9,14 +9,16 @@ Source: k8s.io/apiserver/pkg/storage/errors.go and storage/etcd3/corrupt_obj_del
 
 import logging
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import orjson
 
 from kubeskew.apimachinery.errors import GroupResource, StatusError, internal
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.decoding import decoder
-from kubeskew.apiserver.features import RequestFeatures
 from kubeskew.apiserver.storage.records import DAMAGED, Entry, Key
+
+if TYPE_CHECKING:
+    from kubeskew.apiserver.features import RequestFeatures
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +72,9 @@ def stored_object(value: bytes, revision: int) -> Object:
 
 
 def _refusal(value: bytes) -> str:
-    """The words are those of Go's decoder."""
+    """The words are those of Go's decoder, whose import takes longer than readers of sound objects need."""
+    from kubeskew.apiserver.decoding import decoder
+
     try:
         parsed = decoder.parse(value, "application/json").value
     except ValueError as error:
@@ -107,7 +111,7 @@ def corrupt(path: str, error: UnreadableError, revision: int) -> str:
 
 
 def failed_list(
-    resource: GroupResource, errors: Iterable[tuple[str, UnreadableError, int]], features: RequestFeatures
+    resource: GroupResource, errors: Iterable[tuple[str, UnreadableError, int]], features: "RequestFeatures"
 ) -> StatusError:
     """Answers a list of which some objects cannot be read; `errors` are (path, error, revision) of each."""
     unreadable = list(errors)

@@ -4,10 +4,22 @@ import argparse
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
+from pathlib import Path
 
 import uvloop
 
-from benchmarks import apiserver, autoscaling, cells, clusters, mixed, scheduling, simulated, stalls
+from benchmarks import (
+    apiserver,
+    autoscaling,
+    cells,
+    clusters,
+    mixed,
+    scheduling,
+    simulated,
+    stalls,
+    stores,
+)
+from benchmarks.real_servers import ETCD
 from benchmarks.row import Row
 from benchmarks.server import running_server
 
@@ -68,6 +80,7 @@ PARTS: dict[str, tuple[Part, ...]] = {
     "mixed": (_mixed,),
     "simulated": (_simulated,),
     "autoscaling": (_autoscaling,),
+    "real": (stores.rows,),
 }
 _ALL = ("apiserver", "stalls", "up", "scheduler", "cell", "simulated", "mixed", "autoscaling")
 
@@ -88,7 +101,14 @@ def _options() -> argparse.Namespace:
         help="of the scheduler's rows, half of them measured; a fifth for `mixed`, twice for `autoscaling`",
     )
     parser.add_argument("--seeds", type=int, default=1000, help="of the exploration in `simulated`")
+    real = parser.add_argument_group("real", "a real kube-apiserver above etcd (of $ETCD) and above ours")
+    real.add_argument("--binaries", type=Path, help="the folder of programs, by version")
+    real.add_argument("--minor", default="1.36", help="of the kube-apiserver")
+    real.add_argument("--pairs", type=int, default=5, help="of turns of each load")
+    real.add_argument("--loads", default=",".join(stores.LOADS), help=", ".join(stores.LOADS))
     options = parser.parse_args()
+    if "real" in options.parts and not (options.binaries and ETCD):
+        parser.error("real: it needs --binaries and an etcd")
     if unknown := set(options.parts) - set(PARTS):
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
     return options

@@ -295,12 +295,16 @@ def _ordinal(when: Timing) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FaultReport:
-    """A fault, the numbers of calls that it selected and of firings, and its component's calls since."""
+    """A fault, the numbers of calls that it selected and of firings, and its component's calls since.
+
+    `obstacle` is the reason why it cannot fire any more, empty if it can: its component became another one.
+    """
 
     fault: Fault
     matched: int = 0
     fired: int = 0
     seen: Mapping[str, int] = field(default_factory=dict)  # calls by verb and resource
+    obstacle: str = ""
 
     @property
     def missed(self) -> bool:
@@ -308,6 +312,8 @@ class FaultReport:
 
     @property
     def state(self) -> str:
+        if self.obstacle:
+            return f"cannot fire: {self.obstacle}"
         return "fired" if self.fired else "armed"
 
     def as_json(self) -> dict[str, Any]:
@@ -323,6 +329,8 @@ class FaultReport:
 
     def missing(self) -> str:
         """Reports a fault that never fired, with the calls that were made instead."""
+        if self.obstacle:
+            return f"fault {self.fault.id} cannot fire ({self.fault}): {self.obstacle}"
         calls = f"{self.matched} call{'' if self.matched == 1 else 's'}" if self.matched else "no call"
         return (
             f"fault {self.fault.id} never fired ({self.fault}); it selected {calls}. "

@@ -67,6 +67,10 @@ class Database(Protocol):
         """Runs `work` in a transaction that no other writer's overlaps, and commits it."""
         ...
 
+    async def write_briefly(self, work: Callable[[Session], T]) -> T:
+        """The same for `work` that is done in a few milliseconds: it may hold up the caller's thread."""
+        ...
+
     async def read(self, work: Callable[[Session], T]) -> T:
         """Runs `work` on one snapshot."""
         ...

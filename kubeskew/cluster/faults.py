@@ -144,10 +144,19 @@ def added(state: State, plan: FaultPlan, body: Mapping[str, Any]) -> tuple[Fault
 
 def _check_programs(state: State, fault: Fault) -> None:
     """Raises UserError for a fault that a real program cannot be given."""
+    for reason in _obstacles(state, fault):
+        if reason:
+            raise UserError(f"fault: {reason}")
+
+
+def _obstacles(state: State, fault: Fault) -> Sequence[str]:
+    """Gives for each component of the fault why it cannot have it; empty where it can."""
+    known = state.components()
+    found = []
     for name in having(state, fault):
-        process = state.components()[name]
-        if reason := obstacle(process, fault):
-            raise UserError(f"fault: {name} is {process.program}, and {reason}")
+        reason = obstacle(known[name], fault)
+        found.append(f"{name} is {known[name].program}, and {reason}" if reason else "")
+    return found
 
 
 def without(plan: FaultPlan, *names: str) -> tuple[FaultPlan, Sequence[PlannedFault]]:
@@ -213,7 +222,8 @@ def reports(directory: StateDir, state: State, entries: Sequence[PlannedFault]) 
         for component in components:
             seen += read_account(journal_path(directory.faults, component)).seen
         matched, fired = sum(each.matched for each in progress), sum(each.fired for each in progress)
-        found.append(FaultReport(entry.fault, matched, fired, seen))
+        obstacles = _obstacles(state, entry.fault)
+        found.append(FaultReport(entry.fault, matched, fired, seen, obstacles[0] if all(obstacles) else ""))
     return found
 
 

@@ -9,7 +9,7 @@ from server_in_process import ADMIN, MAPS, Caller, close_server, config_map, ope
 from kubeskew.apiserver import pipeline
 from kubeskew.apiserver.http import statuses
 from kubeskew.apiserver.http.request import Peer
-from kubeskew.apiserver.registry.requests.scope import component_of
+from kubeskew.apiserver.http.user_agents import component_of
 
 
 def test_order():

@@ -13,9 +13,10 @@ async def api(tmp_path):
 
 
 async def pages(api, most):
-    await api.server.services.log._database.write(
-        lambda session: session._connection.execute(f"PRAGMA max_page_count={most}")
-    )
+    """Limits the file on both connections that write."""
+    database = api.server.services.log._database
+    for write in (database.write, database.write_briefly):
+        await write(lambda session: session._connection.execute(f"PRAGMA max_page_count={most}"))
 
 
 async def test_a_full_disk(api):

@@ -5,14 +5,12 @@ Admission here is that of requests that write no object: bindings, evictions, sc
 Source: k8s.io/apiserver/pkg/endpoints/handlers/{create,rest}.go, 1.36.
 """
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.clock import timestamp
-from kubeskew.apimachinery.memo import remembered
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource, Subresource
 from kubeskew.apimachinery.schema import Schema
@@ -24,6 +22,7 @@ from kubeskew.apiserver.caching.store_cache import TwoGenerationCache
 from kubeskew.apiserver.decoding import decoder, protobuf
 from kubeskew.apiserver.http import media_types, parameters
 from kubeskew.apiserver.http.request import BodyBrokenError, BodyTooLargeError, Lifetime, Request
+from kubeskew.apiserver.http.user_agents import component_of
 from kubeskew.apiserver.nodes.connections import NodeConnections
 from kubeskew.apiserver.object_meta import SYSTEM_METADATA
 from kubeskew.apiserver.registry.codec import Form
@@ -32,21 +31,6 @@ from kubeskew.apiserver.registry.generic.registry import Registry, WriteRequest
 from kubeskew.apiserver.registry.generic.services import RegistryServices
 from kubeskew.apiserver.serviceaccount.tokens import AccountKeys
 from kubeskew.apiserver.storage.records import Author
-
-_PRODUCT = re.compile(r"^(?P<name>[^/ ]{1,128})[^/ ]*(?:/(?P<version>[^ ]*))?")
-_RELEASE = re.compile(r"^v?(\d+\.\d+)(?:\.\d+)?(\+kep\d+)?")
-
-
-@remembered(256)
-def component_of(user_agent: str) -> tuple[str, str]:
-    """Reads component and release of `kube-scheduler/v1.36.4 (linux/amd64) …`, as `1.36` or `1.25+kep3063`;
-    empty where it does not say.
-    """
-    found = _PRODUCT.match(user_agent)
-    if found is None:
-        return "", ""
-    release = _RELEASE.match(found["version"] or "")
-    return found["name"], "".join(filter(None, release.groups())) if release else ""
 
 
 def author_of(request: Request, server_version: str) -> Author:

@@ -10,7 +10,7 @@ from pathlib import Path
 from kubeskew.apiserver.storage.etcd import errors
 from kubeskew.apiserver.storage.etcd.errors import EtcdError, Refusal, StatusCode
 from kubeskew.apiserver.storage.etcd.http2 import CallError, Connection, Streaming, Unary
-from kubeskew.apiserver.storage.etcd.http_server import HTTPAnswers
+from kubeskew.apiserver.storage.etcd.http_answers import HTTPAnswers
 from kubeskew.apiserver.storage.etcd.maintenance import Maintenance
 from kubeskew.apiserver.storage.etcd.server import EtcdServer
 from kubeskew.apiserver.storage.interfaces import StorageError

@@ -214,6 +214,9 @@ class PostgreSQLDatabase:
         """
         return await asyncio.shield(asyncio.ensure_future(self._write(work)))
 
+    async def write_briefly(self, work: Callable[[Session], T]) -> T:
+        return await self.write(work)
+
     async def _write(self, work: Callable[[Session], T]) -> T:
         async with self._writing:
             if self._closed:

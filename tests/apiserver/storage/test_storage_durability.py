@@ -97,19 +97,25 @@ async def test_kill_leaves_transactions_whole(url: str, acknowledged: int):
         assert (await reader.replay()).differences == []
 
 
+async def most_pages(log: SQLLog, count: int) -> None:
+    """Limits the file on both connections that write."""
+    for write in (log._database.write, log._database.write_briefly):
+        await write(lambda session: session._connection.execute(f"PRAGMA max_page_count={count}"))
+
+
 async def test_a_full_disk_fails_the_write_and_spares_the_log(tmp_path):
     """Every waiter gets a StorageError; the log is as before, unhealthy, and goes on when there is room."""
     log = await SQLLog.open(url_in(tmp_path), CLOCK)
     store = await CachedStore.open(log, CLOCK)
     first = await store.write(create(pod("first")))
-    await log._database.write(lambda session: session._connection.execute("PRAGMA max_page_count=20"))
+    await most_pages(log, 20)
     changes = [create(pod(f"p{i}"), os.urandom(50_000)) for i in range(8)]
     results = await asyncio.gather(*map(store.write, changes), return_exceptions=True)
     assert {type(result) for result in results} == {StorageError}
     assert "full" in str(results[0])
     assert (store.revision, await every_event(log)) == (first.revision, [first])
     assert not log.healthy
-    await log._database.write(lambda session: session._connection.execute("PRAGMA max_page_count=100000"))
+    await most_pages(log, 100_000)
     assert (await store.write(changes[0])).revision == first.revision + 1
     assert log.healthy
     await store.close()

@@ -23,8 +23,8 @@ POD = {"namespace": "default", "pod": "pod-1"}
 def view_of(node) -> NodeView:
     agent = node.agent
     return NodeView(
-        "node-1", node.clock, agent._runtime, agent._pods.pods, agent._features, None, agent._started_at,
-        node.config.capacity,
+        "node-1", node.clock, agent._runtime, agent._pods.pods, agent._features, agent._started_at,
+        node.config.capacity, agent._probes,
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ import pytest
 from kubeskew.apimachinery.faults.journal import FaultPlan, journal_path
 from kubeskew.cluster import config, creation, faults
 from kubeskew.cluster.failures import UserError
-from kubeskew.cluster.state import StateDir
+from kubeskew.cluster.state import RunningProgram, StateDir
 
 DRIVER = "gpu.example.com"
 
@@ -50,3 +50,24 @@ def test_a_fault_of_a_process_that_is_not_there_is_refused(state):
     """The error names what there is, and what may have been meant."""
     with pytest.raises(UserError, match=f"did you mean driver-plugin/{DRIVER}"):
         faults.added(state, FaultPlan(), {"component": f"driver-plugin/{DRIVER}x", "answer": 500})
+
+
+@pytest.mark.parametrize(
+    ("fault", "state_shown"),
+    [
+        ({"outage": True}, "cannot fire: apiserver is kube-apiserver v1.36.3, and only its writes"),
+        ({"answer": 500}, "cannot fire: apiserver is kube-apiserver v1.36.3, and only its writes"),
+        ({"verb": "update", "crash": "after"}, "armed"),
+    ],
+)
+def test_a_fault_that_a_real_program_cannot_have(tmp_path, state, fault, state_shown):
+    """One that was set while the component was emulated is shown as one that cannot fire, with the reason."""
+    directory = StateDir(tmp_path)
+    directory.faults.mkdir()
+    _, entry = faults.added(state, FaultPlan(), {"component": "apiserver", "id": "f", **fault})
+    [before] = faults.reports(directory, state, [entry])
+    state.processes["apiserver"].program = RunningProgram("/bin/kube-apiserver", "v1.36.3")
+    [after] = faults.reports(directory, state, [entry])
+    assert before.state == "armed"
+    assert after.as_json()["state"].startswith(state_shown)
+    assert ("cannot fire" in after.missing()) == (state_shown != "armed")

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kubeskew.apimachinery.clock import SystemClock
-from kubeskew.apiserver.registry.requests.scope import component_of
+from kubeskew.apiserver.http.user_agents import component_of
 from kubeskew.apiserver.storage.etcd.log_backing import API_SERVER
 from kubeskew.apiserver.storage.interfaces import Log, StorageError
 from kubeskew.apiserver.storage.memory_log import MemoryLog

@@ -181,8 +181,9 @@ def _devices(status: Object, allocated: set[str], rules: DRAFeatures) -> Iterato
         rule,
         "status.devices",
         rules,
-        lambda device: _shown_id(device, rules),
+        device_id,
         "deviceID",
+        lambda device: _shown_id(device, rules),
     )
 
 

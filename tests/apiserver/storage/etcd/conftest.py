@@ -48,5 +48,13 @@ async def server(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 
 
 @pytest.fixture
+async def memory_server() -> AsyncIterator[EtcdServer]:
+    """A server over memory in real time, for calls through sockets."""
+    opened = await EtcdServer.open(MemoryBacking(), SystemClock(), SeededEntropy(1))
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
 def client(server: EtcdServer) -> LocalClient:
     return LocalClient(server)

@@ -18,7 +18,6 @@ from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
 from kubeskew.apiserver.storage.etcd import watch_streams
 from kubeskew.apiserver.storage.etcd.backing import Backing
 from kubeskew.apiserver.storage.etcd.grpc_server import GRPCServer
-from kubeskew.apiserver.storage.etcd.memory_backing import MemoryBacking
 from kubeskew.apiserver.storage.etcd.messages import rpc_pb2 as pb
 from kubeskew.apiserver.storage.etcd.server import EtcdServer
 
@@ -28,15 +27,8 @@ TOO_LARGE = "INVALID_ARGUMENT: etcdserver: request is too large"
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[EtcdServer]:
-    opened = await EtcdServer.open(MemoryBacking(), SystemClock(), SeededEntropy(1))
-    yield opened
-    await opened.close()
-
-
-@pytest.fixture
-async def client(server: EtcdServer) -> AsyncIterator[GRPCClient]:
-    serving = GRPCServer(server, [])
+async def client(memory_server: EtcdServer) -> AsyncIterator[GRPCClient]:
+    serving = GRPCServer(memory_server, [])
     connected = GRPCClient(f"127.0.0.1:{await serving.listen('127.0.0.1', 0, None)}")
     yield connected
     await connected.close()
@@ -157,7 +149,9 @@ async def test_a_transaction_of_ten_thousand_operations(client: GRPCClient, nest
     assert (await client.call(pb.RangeRequest(key=b"a"))).header.revision == 1
 
 
-async def test_ten_thousand_watches_that_nobody_reads(server: EtcdServer, monkeypatch: pytest.MonkeyPatch):
+async def test_ten_thousand_watches_that_nobody_reads(
+    memory_server: EtcdServer, monkeypatch: pytest.MonkeyPatch
+):
     """Ten thousand watches of one key, on a stream that is not read, keep what a stream may keep; others go
     on, and the reader has every event of every watch once it reads.
     """
@@ -171,11 +165,11 @@ async def test_ten_thousand_watches_that_nobody_reads(server: EtcdServer, monkey
     for number in range(1, 10_001):
         create = pb.WatchCreateRequest(key=b"a", watch_id=number)
         requests.put_nowait(pb.WatchRequest(create_request=create).SerializeToString())
-    stream = server.watches.stream()
+    stream = memory_server.watches.stream()
     answers = stream.serve(sent())
     assert pb.WatchResponse.FromString(await anext(answers)).created
-    await until(lambda: server.watches.watchers == 10_000)
-    client = LocalClient(server)
+    await until(lambda: memory_server.watches.watchers == 10_000)
+    client = LocalClient(memory_server)
     for _ in range(3):
         await client.call(pb.PutRequest(key=b"a", value=bytes(1000)))
         assert stream._queued < 1_010_000

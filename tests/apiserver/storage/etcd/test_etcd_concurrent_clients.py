@@ -13,6 +13,7 @@ import pytest
 from concurrent_histories import History, run_history
 from etcd_calls import LocalClient
 from loop_clock import LoopClock
+from postgresql_server import PostgreSQLServer
 from randomness import SEED, examples
 
 from kubeskew.apimachinery.clock import Clock, SeededEntropy, SystemClock
@@ -142,5 +143,17 @@ async def test_over_a_log_in_a_file(tmp_path: Path, servers: int):
     clock = SystemClock()
     for seed in range(SEED, SEED + examples(4)):
         url = f"sqlite+aiosqlite:///{tmp_path / f'{seed}.db'}"
+        backings = [await LogBacking.open(await SQLLog.open(url, clock), clock) for _ in range(servers)]
+        await run_many(seed, backings, clock)
+
+
+@pytest.mark.random
+@pytest.mark.postgresql
+@pytest.mark.parametrize("servers", [1, 2])
+async def test_over_a_log_in_postgresql(postgresql: PostgreSQLServer, servers: int):
+    """So have calls of servers whose log is in PostgreSQL."""
+    clock = SystemClock()
+    for seed in range(SEED, SEED + examples(4)):
+        url = postgresql.fresh()
         backings = [await LogBacking.open(await SQLLog.open(url, clock), clock) for _ in range(servers)]
         await run_many(seed, backings, clock)

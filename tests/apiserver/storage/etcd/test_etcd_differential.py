@@ -1,7 +1,8 @@
 """Random histories on a real etcd and on ours: all answers are equal, but for ids, terms and times.
 
 It needs an `etcd` on PATH, or its path in the environment as ETCD; ETCD_HISTORIES is how many histories are
-run. `python test_etcd_differential.py FIRST COUNT` runs others than the test, and reports.
+run. `python test_etcd_differential.py FIRST COUNT [log]` runs others than the test, over memory or a log,
+and reports.
 """
 
 import asyncio
@@ -206,6 +207,11 @@ async def test_histories_are_answered_as_by_etcd(in_log: bool):
 
 
 if __name__ == "__main__":
-    done = asyncio.run(run(int(sys.argv[1]), int(sys.argv[2]), MemoryBacking()))
+
+    async def reported() -> Comparison:
+        backing = await log_in_memory() if "log" in sys.argv else MemoryBacking()
+        return await run(int(sys.argv[1]), int(sys.argv[2]), backing)
+
+    done = asyncio.run(reported())
     counts = f"{done.requests} requests, {done.events} answers of watches"
     print(f"{sys.argv[2]} histories, {counts}: equal")  # noqa: T201

@@ -13,12 +13,10 @@ from click.testing import CliRunner
 from etcd_calls import GRPCClient, RefusedError
 from until import until
 
-from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
 from kubeskew.apiserver.storage.etcd.cli import etcd
 from kubeskew.apiserver.storage.etcd.grpc_server import GRPCServer, TLSFiles
 from kubeskew.apiserver.storage.etcd.http_server import served
 from kubeskew.apiserver.storage.etcd.maintenance import SNAPSHOT_MAGIC
-from kubeskew.apiserver.storage.etcd.memory_backing import MemoryBacking
 from kubeskew.apiserver.storage.etcd.messages import rpc_pb2 as pb
 from kubeskew.apiserver.storage.etcd.request_checks import MAX_REQUEST_BYTES
 from kubeskew.apiserver.storage.etcd.server import EtcdServer
@@ -32,15 +30,8 @@ def put_of(size: int) -> bytes:
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[EtcdServer]:
-    opened = await EtcdServer.open(MemoryBacking(), SystemClock(), SeededEntropy(1))
-    yield opened
-    await opened.close()
-
-
-@pytest.fixture
-async def grpc_server(server: EtcdServer) -> AsyncIterator[GRPCServer]:
-    serving = GRPCServer(server, [URL])
+async def grpc_server(memory_server: EtcdServer) -> AsyncIterator[GRPCServer]:
+    serving = GRPCServer(memory_server, [URL])
     yield serving
     await serving.stop()
 
@@ -193,10 +184,10 @@ class TestTLS:
                 await self.call(port, authority, pair)
 
 
-async def test_health_version_and_metrics(server: EtcdServer, unused_tcp_port: int):
+async def test_health_version_and_metrics(memory_server: EtcdServer, unused_tcp_port: int):
     """They are served over HTTP where --listen-metrics-urls says."""
     async with (
-        served(server, [("127.0.0.1", unused_tcp_port)]),
+        served(memory_server, [("127.0.0.1", unused_tcp_port)]),
         aiohttp.ClientSession(f"http://127.0.0.1:{unused_tcp_port}") as session,
     ):
         texts = {}
@@ -227,7 +218,7 @@ def test_flags(flags: list[str], text: str):
     assert text in " ".join(result.output.split())
 
 
-async def test_the_end_of_a_reader_who_never_reads(client: GRPCClient, server: EtcdServer):
+async def test_the_end_of_a_reader_who_never_reads(client: GRPCClient, memory_server: EtcdServer):
     """The server's part of a connection that nobody reads is bounded, whatever is written meanwhile."""
     call = client.channel.stream_stream("/etcdserverpb.Watch/Watch")()
     create = pb.WatchRequest(create_request=pb.WatchCreateRequest(key=b"a"))
@@ -235,8 +226,8 @@ async def test_the_end_of_a_reader_who_never_reads(client: GRPCClient, server: E
     await call.read()
     for _ in range(60):
         await client.call(pb.PutRequest(key=b"a", value=bytes(500_000)))
-    (watcher,) = [*server.watches.index.of(b"a")] or [None]
+    (watcher,) = [*memory_server.watches.index.of(b"a")] or [None]
     queued = watcher.stream._queued if watcher is not None else 0
     assert queued < 8 << 20
     call.cancel()
-    await until(lambda: not server.watches.streams)
+    await until(lambda: not memory_server.watches.streams)
