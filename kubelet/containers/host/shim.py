@@ -11,6 +11,7 @@ import contextlib
 import errno
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -208,7 +209,7 @@ class Shim:
             answer = {"ok": await method(body, files, passed)}
         except _RequestError as error:
             answer = {"error": str(error), "kind": error.kind}
-        except (OSError, KeyError, TypeError, ValueError) as error:
+        except Exception as error:  # whoever asked gets it; the containers go on
             answer = {"error": str(error) or repr(error), "kind": "create"}
         finally:
             for fd in files:
@@ -823,6 +824,8 @@ def _serve(options: ShimOptions, groups: Cgroups, ready: int, *, rootless: bool,
             syscalls.mount("proc", "/proc", "proc")
         else:
             syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)
+        _soft, most = resource.getrlimit(resource.RLIMIT_NOFILE)  # there are some for each container
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         (options.directory / EXITS).mkdir(parents=True, exist_ok=True)
         listener = listen(options.directory)
         silence = os.open("/dev/null", os.O_RDWR)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from host_node import IMAGE, PYTHON, HostNode, NodeMaker
 
+from kubeskew.kubelet.containers.host.shim_client import ShimError
 from kubeskew.kubelet.containers.runtime_service import (
     ContainerConfig,
     ContainerResources,
@@ -321,6 +322,23 @@ async def test_the_node_s_network(node: HostNode):
     network = os.readlink("/proc/self/ns/net")  # noqa: PTH115 - in an async function
     output = await node.output(sandbox, "hostname; readlink /proc/self/ns/net")
     assert output.split() == ["pod-uid-1", network]
+
+
+async def test_files_are_as_many_as_may_be(node: HostNode):
+    """The limit of open files is the machine's, for containers and for what holds their pipes."""
+    soft, hard = (await node.output(await node.pod(), "ulimit -Sn; ulimit -Hn")).split()
+    assert soft == hard
+
+
+async def test_a_request_that_fails_is_answered(node: HostNode):
+    """A request that is not well formed is answered, and containers go on."""
+    sandbox = await node.pod()
+    container = await node.shell(sandbox, "exec sleep 1000")
+    for method in ("nothing", "dial", "start", "sandbox"):
+        with pytest.raises(ShimError):
+            await node.runtime._client().call(method, sandbox=sandbox.id)
+    assert container.ends_at is None
+    assert (await node.runtime.exec_sync(sandbox, container, ["true"], 60)).exit_code == 0
 
 
 async def test_a_pod_goes(node: HostNode):

@@ -13,8 +13,9 @@ from kubeskew.kubelet.containers.host.node_runtime import pod_range
 
 @pytest.fixture
 def agent(tmp_path: Path) -> Iterator[NetworkAgent]:
+    agent = NetworkAgent(tmp_path / "network.sock")
     try:
-        agent = keeper_process.ensure(tmp_path / "network.sock")
+        keeper_process.ensure(agent)
     except keeper_process.KeeperError as error:
         pytest.skip(str(error))
     yield agent
