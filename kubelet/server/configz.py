@@ -134,4 +134,4 @@ def kubelet_configuration(features: ConfigurationFeatures, settings: Mapping[str
         found["imagePullCredentialsVerificationPolicy"] = "NeverVerifyPreloadedImages"
     if features.reserves_memory:
         found["memoryReservationPolicy"] = "None"
-    return found | settings
+    return {**found, **settings}
