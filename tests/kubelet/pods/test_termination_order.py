@@ -4,6 +4,8 @@ import pytest
 
 from kubeskew.apimachinery.client.refs import PODS
 
+pytestmark = pytest.mark.looptime
+
 SIGTERM = "kubelet.kubeskew.io/on-sigterm"
 
 
