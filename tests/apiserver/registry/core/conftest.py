@@ -47,7 +47,7 @@ async def bench(tmp_path):
         assert answer.status == 201, answer.body
         if where:
             made = answer.body
-    sandbox = await runtime.run_pod_sandbox(sandbox_config(made, tmp_path, "node-1"))
+    sandbox = await runtime.run_pod_sandbox(sandbox_config(made, tmp_path, "node-1", features))
     for spec in made["spec"]["containers"]:
         demand = demand_of(made, spec)
         config = container_config(made, spec, {}, ContainerDevices(), Image("", "", 0), demand=demand)
