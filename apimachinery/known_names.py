@@ -6,8 +6,9 @@ from difflib import get_close_matches
 DRIVER, PLUGIN, CONTROLLER = "driver", "driver-plugin", "driver-controller"
 DRIVERS = frozenset({DRIVER, PLUGIN, CONTROLLER})
 METRICS_SERVER = "metrics-server"
+NETWORK = "network"
 # What has no Kubernetes version: it stays as it is while the cluster changes, unless it is named itself.
-UNVERSIONED = frozenset({*DRIVERS, METRICS_SERVER})
+UNVERSIONED = frozenset({*DRIVERS, METRICS_SERVER, NETWORK})
 _OF_DRIVERS = {DRIVER: PLUGIN, CONTROLLER: CONTROLLER}  # kind of the process → by which it is named alone
 
 

@@ -175,6 +175,12 @@ def _front_proxy_options(command: Callable[..., None]) -> Callable[..., None]:
     help="The range from which Services get their cluster IPs.",
 )
 @click.option(
+    "--network-agent",
+    default="",
+    metavar="PATH",
+    help="The Unix socket of the network that the cluster's pods have [default: they have none].",
+)
+@click.option(
     "--max-requests-inflight",
     type=int,
     default=400,

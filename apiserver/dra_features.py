@@ -22,7 +22,7 @@ class DRAFeatures(FeatureTable):
     """The rules of resource.k8s.io: device classes, claims, slices and taint rules.
 
     Source: pkg/apis/resource/validation/validation.go, 1.31 to 1.37. Since 1.35 the hand-written rules say
-    what the declarative ones say (in which minor each of those texts changed is from memory).
+    what the declarative ones say.
     """
 
     condition_texts: bool = until(33)  # errors of missing fields of conditions: "must be set"

@@ -105,7 +105,7 @@ class PodFeatures(FeatureTable):
     names_sidecars: bool = since(28)  # errors of probes and hooks: "without restartPolicy=Always"
     init_rules_need_policy: bool = since(35)  # init containers with restart rules must have a restart policy
     restart_wording: bool = since(36)  # resize policies: "pod restartPolicy" instead of "restartPolicy"
-    short_os_text: bool = since(36)  # the error of an os without a name lacks "cannot be empty" (from memory)
+    short_os_text: bool = since(34)  # the error of an os without a name lacks "cannot be empty"
     host_users_wording: bool = since(34)  # texts name `hostUsers` instead of `pod.Spec.HostUsers`
     host_users_devices: bool = since(34)  # with hostUsers: false, volumeDevices are forbidden
     status_condition_path: bool = since(34)  # errors of conditions are at status, else at metadata
@@ -121,7 +121,7 @@ class PodFeatures(FeatureTable):
 
     # Defaults and preparation
     corrects_negative_grace: bool = since(27)  # a negative terminationGracePeriodSeconds becomes 1
-    # Host ports of templates with hostNetwork have the container port as default (the gate from memory).
+    # Host ports of templates with hostNetwork have the container port as default.
     template_host_ports: bool = until(27) | gate("DefaultHostNetworkHostPortsInPodTemplates")
     image_volumes: bool = gate("ImageVolume")  # they get a default pull policy
     # matchLabelKeys and mismatchLabelKeys of affinity terms become part of their selectors.
@@ -189,7 +189,10 @@ class VolumeFeatures(FeatureTable):
     plural_status_path: bool = since(34)  # errors at status.allocatedResourceStatuses, not at ...Status
     sources_across_namespaces: bool = gate("CrossNamespaceVolumeDataSource")  # dataSourceRef.namespace
     any_data_source: bool = gate("AnyVolumeDataSource")  # dataSource and dataSourceRef complete each other
-    removed_warnings: bool = since(28)  # of persistent volumes with a removed plugin (from memory)
+    beta_class_warnings: bool = since(28)  # of claims and volumes with the annotation of a storage class
+    removed_warnings: bool = since(28)  # of persistent volumes with a removed plugin
+    recycle_warnings: bool = since(30)  # of persistent volumes that are recycled
+    mount_option_warnings: bool = since(31)  # of persistent volumes with the annotation of mount options
     selinux_mounts: bool = since(27) | gate("SELinuxMountReadWriteOncePod")  # default of seLinuxMount
     counts_change: bool = gate("MutableCSINodeAllocatableCount")  # a CSINode's allocatable may be updated
     any_affinity_values: bool = until(32)  # required node affinity may have values that no label can have
@@ -205,7 +208,7 @@ class AccountFeatures(FeatureTable):
     node_binding: bool = gate("ServiceAccountTokenNodeBinding")  # tokens may be bound to nodes
     pod_node_info: bool = gate("ServiceAccountTokenPodNodeInfo")  # tokens of pods name their node
     checks_node_binding: bool = gate("ServiceAccountTokenNodeBindingValidation")
-    invalid_label: bool = since(28)  # legacy tokens whose secret is labelled invalid fail (from memory)
+    invalid_label: bool = since(29)  # legacy tokens whose secret is labelled invalid fail
     certificate_ids: bool = since(32)  # users of certificates have a credential id
     request_header_uid: bool = gate("RemoteRequestHeaderUID")  # X-Remote-Uid to and from extension servers
     node_selectors: bool = gate("AuthorizeNodeWithSelectors")
@@ -241,6 +244,7 @@ class AdmissionFeatures(FeatureTable):
     # Mirror pods may not refer to any API object, by volumes of all kinds; errors have a text of their own.
     checks_all_mirror_references: bool = since(34)
     checks_node_audiences: bool = gate("ServiceAccountNodeAudienceRestriction")  # of tokens that they request
+    authorizes_audiences: bool = since(33)  # other audiences than those of volumes may be permitted
     # Nodes get no token while a CSI volume of the pod cannot be resolved, even if RBAC permits the audience.
     unknown_volumes_refuse_tokens: bool = bug("k8s-140607")
     # Nodes may request certificates of kubelets for themselves alone.
@@ -282,7 +286,7 @@ class RequestFeatures(FeatureTable):
     retries_names: bool = gate("RetryGenerateName")  # a generated name that is taken is generated again
 
     # Deleting
-    # A missing object is a 404 even if the request names a uid, not a 409 (from memory; surely in 1.36).
+    # A missing object is a 404 even if the request names a uid, not a 409.
     absence_before_uid: bool = since(34)
     # Errors name the objects that cannot be read, and deletions may ignore that
     # (ignoreStoreReadErrorWithClusterBreakingPotential).
@@ -332,10 +336,24 @@ class RequestFeatures(FeatureTable):
 class HookFeatures(FeatureTable):
     """The names of post-start hooks in health checks; sources in health_checks.py."""
 
-    system_namespaces: bool = since(28)  # start-system-namespaces-controller
+    # The initializer of admission.
+    admission: str = by_release(
+        {0: "start-kube-apiserver-admission-initializer", 30: "start-apiserver-admission-initializer"}
+    )
+    groups_first: bool = since(28)  # hooks of API groups precede that of the service `kubernetes`
+    control_plane_first: bool = since(31)  # and follow those of leases and tokens
+    system_namespaces: bool = since(27)  # start-system-namespaces-controller
+    address_repair: bool = since(28)  # start-service-ip-repair-controllers
+    old_identities: bool = only(27) | only(28)  # leases that 1.26 made are collected
     local_availability: bool = since(31)  # local and remote APIServices have hooks of their own
+    discovery: bool = since(30) | gate("AggregatedDiscoveryEndpoint")  # apiservice-discovery-controller
+    discovery_early: bool = since(30)
+    coordinated_election: bool = gate("CoordinatedLeaderElection")
+    peer_endpoints: bool = gate("UnknownVersionInteroperabilityProxy")
+    loopback_check: bool = since(36)  # loopback-serving-certificate, for health and liveness
     storage_readiness: bool = gate("WatchCacheInitializationPostStartHook")
-    service_ranges: bool = gate("MultiCIDRServiceAllocator")  # start-kubernetes-service-cidr-controller
+    # start-kubernetes-service-cidr-controller
+    service_ranges: bool = since(29) & gate("MultiCIDRServiceAllocator")
 
 
 class SchemaFeatures(FeatureTable):

@@ -1,7 +1,8 @@
 """Named checks of health, liveness and readiness, among them upstream's post-start hooks.
 
-Sources: k8s.io/apiserver/pkg/server/healthz/healthz.go, 1.36; recorded answers of /readyz?verbose of 1.29,
-1.31 and of a newer release with ServiceCIDRs; which gate a hook hangs on is from memory.
+Sources: k8s.io/apiserver/pkg/server/healthz/healthz.go, 1.36; answers of real servers of 1.31 to 1.36, which
+have `--proxy-client-cert-file`, as kubeadm's do, and no `--peer-ca-file`; the hooks of pkg/controlplane,
+k8s.io/apiserver, kube-aggregator and apiextensions-apiserver, 1.26 to 1.36.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -62,13 +63,26 @@ class HealthChecks:
 
 def check_names(features: HookFeatures) -> list[str]:
     """They follow `etcd` in all probes, in upstream's order."""
-    hooks = _since(features) if features.local_availability else _before(features)
+    ranges = _if(features.service_ranges, "start-kubernetes-service-cidr-controller")
+    bootstrap = ["bootstrap-controller", *ranges]
+    namespaces = _if(features.system_namespaces, "start-system-namespaces-controller")
+    if features.control_plane_first:
+        own = [*namespaces, *_control_plane(features), *_groups(features), *bootstrap]
+    elif features.groups_first:
+        own = [*_groups(features), *namespaces, *bootstrap, *_control_plane(features)]
+    else:
+        own = [*namespaces, *bootstrap, *_groups(features), *_control_plane(features)]
+    hooks = [*_generic(features), *own, *_aggregator(features)]
     return [name if name == "autoregister-completion" else f"poststarthook/{name}" for name in hooks]
 
 
-def _generic(admission: str) -> list[str]:
+def _if(condition: bool, name: str) -> list[str]:
+    return [name] if condition else []
+
+
+def _generic(features: HookFeatures) -> list[str]:
     return [
-        admission,
+        features.admission,
         "generic-apiserver-start-informers",
         "priority-and-fairness-config-consumer",
         "priority-and-fairness-filter",
@@ -79,58 +93,45 @@ def _generic(admission: str) -> list[str]:
     ]
 
 
-def _before(features: HookFeatures) -> list[str]:
-    namespaces = ["start-system-namespaces-controller"] if features.system_namespaces else []
+def _control_plane(features: HookFeatures) -> list[str]:
+    prefix = "start-kube-apiserver"
     return [
-        *_generic("start-kube-apiserver-admission-initializer"),
-        "start-service-ip-repair-controllers",
-        "rbac/bootstrap-roles",
-        "scheduling/bootstrap-system-priority-classes",
-        "priority-and-fairness-config-producer",
-        *namespaces,
-        "bootstrap-controller",
+        *_if(features.coordinated_election, f"{prefix}-coordinated-leader-election-controller"),
+        *_if(features.peer_endpoints, "peer-endpoint-reconciler-controller"),
         "start-cluster-authentication-info-controller",
-        "start-kube-apiserver-identity-lease-controller",
-        "start-deprecated-kube-apiserver-identity-lease-garbage-collector",
-        "start-kube-apiserver-identity-lease-garbage-collector",
+        f"{prefix}-identity-lease-controller",
+        *_if(features.old_identities, "start-deprecated-kube-apiserver-identity-lease-garbage-collector"),
+        f"{prefix}-identity-lease-garbage-collector",
+        *_if(features.storage_readiness, "storage-readiness"),
         "start-legacy-token-tracking-controller",
-        "aggregator-reload-proxy-client-cert",
-        "start-kube-aggregator-informers",
-        "apiservice-registration-controller",
-        "apiservice-status-available-controller",
-        "kube-apiserver-autoregistration",
-        "autoregister-completion",
-        "apiservice-openapi-controller",
-        "apiservice-openapiv3-controller",
-        "apiservice-discovery-controller",
     ]
 
 
-def _since(features: HookFeatures) -> list[str]:
-    caches = ["storage-readiness"] if features.storage_readiness else []
-    cidrs = ["start-kubernetes-service-cidr-controller"] if features.service_ranges else []
+def _groups(features: HookFeatures) -> list[str]:
     return [
-        *_generic("start-apiserver-admission-initializer"),
-        "start-system-namespaces-controller",
-        "start-cluster-authentication-info-controller",
-        "start-kube-apiserver-identity-lease-controller",
-        "start-kube-apiserver-identity-lease-garbage-collector",
-        *caches,
-        "start-legacy-token-tracking-controller",
-        "start-service-ip-repair-controllers",
+        *_if(features.address_repair, "start-service-ip-repair-controllers"),
         "rbac/bootstrap-roles",
         "scheduling/bootstrap-system-priority-classes",
         "priority-and-fairness-config-producer",
-        "bootstrap-controller",
-        *cidrs,
+    ]
+
+
+def _aggregator(features: HookFeatures) -> list[str]:
+    registration = "apiservice-registration-controller"
+    discovery = _if(features.discovery, "apiservice-discovery-controller")
+    if features.local_availability:
+        available = [f"apiservice-status-{kind}-available-controller" for kind in ("local", "remote")]
+        services = [*available, registration]
+    else:
+        services = [registration, "apiservice-status-available-controller"]
+    return [
         "aggregator-reload-proxy-client-cert",
         "start-kube-aggregator-informers",
-        "apiservice-status-local-available-controller",
-        "apiservice-status-remote-available-controller",
-        "apiservice-registration-controller",
-        "apiservice-discovery-controller",
+        *services,
+        *(discovery if features.discovery_early else []),
         "kube-apiserver-autoregistration",
         "autoregister-completion",
         "apiservice-openapi-controller",
         "apiservice-openapiv3-controller",
+        *([] if features.discovery_early else discovery),
     ]

@@ -45,6 +45,7 @@ class ServerOptions:
     kubelet_client_key: str = ""
     kubelet_preferred_address_types: tuple[str, ...] = ("InternalIP", "ExternalIP", "Hostname")
     advertise_address: str = "127.0.0.1"
+    network_agent: str = ""  # the Unix socket of the cluster's network, if pods have one
     max_requests_inflight: int = 400
     max_mutating_requests_inflight: int = 200
     shutdown_delay_seconds: float = 0.0

@@ -11,6 +11,7 @@ from kubeskew.apimachinery.catalogue import catalogue_for
 from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.metrics.process import ProcessMetrics
 from kubeskew.apimachinery.metrics.series import QueueMetrics
+from kubeskew.apimachinery.process.network_agent import NetworkAgent
 from kubeskew.apiserver import bootstrap, health_checks, pipeline
 from kubeskew.apiserver.admission.chain import admission_chain
 from kubeskew.apiserver.admission.policy.type_checking import TypeChecking
@@ -71,7 +72,8 @@ class APIServer:
         machine = machine if machine is not None else SystemServerMachine()
         builtin = catalogue_for(environment.version, environment.gates, options.runtime_config)
         table = composed(builtin, store, environment.gates)
-        resolver = ServiceResolver(store, options.webhook_services)
+        network = NetworkAgent(options.network_agent) if options.network_agent else None
+        resolver = ServiceResolver(store, options.webhook_services, network)
         webhooks = WebhookClient(resolver, environment.clock)
         keys = _account_keys(options)
         self.options = options
@@ -114,7 +116,7 @@ class APIServer:
             options.disable_admission_plugins,
             self.services.metrics.admission,
         )
-        self.services.nodes = NodeConnections(options)
+        self.services.nodes = NodeConnections(options, network)
         self._count_state()
         self._dispatcher = Dispatcher(self.services, Paths(self.services))
         self._add_duties()
@@ -178,6 +180,8 @@ class APIServer:
         health, lifetime, event_log = self.services.health, self.services.lifetime, self.services.log
         health.add("ping", lambda: True)  # True if the server answers at all, as upstream
         health.add("log", lambda: True)  # of messages: they go to standard error and are not buffered
+        if self.services.features.hooks.loopback_check:  # the certificate never expires here
+            health.add("loopback-serving-certificate", lambda: True, ("healthz", "livez"))
         health.add("etcd", lambda: event_log.healthy)
         health.add("etcd-readiness", lambda: event_log.healthy, ("readyz",))
         health.add("informer-sync", lambda: self._bootstrapped, ("readyz",))

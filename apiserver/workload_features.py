@@ -17,7 +17,7 @@ class WorkloadFeatures(FeatureTable):
     history_limit_changes: bool = since(33)  # revisionHistoryLimit of a stateful set may change
 
     # Jobs
-    manual_selector_default: bool = since(31)  # manualSelector: false is written (from memory)
+    manual_selector_default: bool = since(29)  # manualSelector: false is written
     pod_replacement_policy: bool = since(29) | gate("JobPodReplacementPolicy")  # it has its default
     job_managed_by: bool = gate("JobManagedBy")  # updates of the status are validated strictly
     # A suspended job with 0 completions may not end without a startTime.

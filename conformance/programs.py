@@ -13,6 +13,7 @@ from pathlib import Path
 from kubeskew.apimachinery.faults.fault import Fault
 from kubeskew.apimachinery.known_bugs import known_bugs
 from kubeskew.cluster.programs.interception import obstacle
+from kubeskew.cluster.programs.selection import PROGRAMS
 from kubeskew.cluster.state import Process
 from kubeskew.conformance.errors import ImpossibleError
 
@@ -36,7 +37,7 @@ class Programs:
         """SHA-256 of the slots and their programs, wherever the folder is."""
         digest = sha256(repr((self.real, self.both_ways)).encode())
         for slot in self.real:
-            for path in sorted(Path(self.binaries).glob(f"*/kube-{slot}")):
+            for path in sorted(Path(self.binaries).glob(f"*/{PROGRAMS[slot]}")):
                 status = path.stat()
                 digest.update(f"{path.parent.name}/{path.name}".encode())
                 digest.update(_sampled(str(path), status.st_size, status.st_mtime_ns))

@@ -4,6 +4,7 @@ The sockets that it serves are for device plugins, and for agents that monitor t
 """
 
 import asyncio
+import contextlib
 import logging
 import ssl
 from collections.abc import Awaitable, Callable
@@ -21,10 +22,12 @@ from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.faults.injector import Injector
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.process.health_checks import Health
+from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.kubelet.allocation import PodAllocations
 from kubeskew.kubelet.checkpoints.checkpoint_manager import CheckpointError
+from kubeskew.kubelet.containers.acting import PREFIX
 from kubeskew.kubelet.containers.pod_volumes import PodContents
-from kubeskew.kubelet.containers.runtime import FakeRuntime
+from kubeskew.kubelet.containers.runtime_service import DNSConfig, ImageService
 from kubeskew.kubelet.deviceplugins import pod_devices
 from kubeskew.kubelet.deviceplugins.manager import DevicePluginManager, ManagerDependencies
 from kubeskew.kubelet.deviceplugins.plugin_server import DevicePluginServer
@@ -37,16 +40,29 @@ from kubeskew.kubelet.node.object import event_subject, host_ip
 from kubeskew.kubelet.node.status import CachedNode, NodeLease, NodeStatusReporter, StartLimiter
 from kubeskew.kubelet.plugins.manager import PluginManager
 from kubeskew.kubelet.podresources import FindClaim, Lister, PodResourcesServer, PodsProvider
+from kubeskew.kubelet.pods.container_configs import CLUSTER_DNS, CLUSTER_DOMAIN
+from kubeskew.kubelet.pods.handlers import Asker
+from kubeskew.kubelet.pods.images import ImageManager
 from kubeskew.kubelet.pods.pod_manager import PodManager, StaticPods
 from kubeskew.kubelet.pods.services import CrashBackoff, NodeServices
+from kubeskew.kubelet.probe_counts import ProbeCounts
 from kubeskew.kubelet.protocols.registration import DEVICE_PLUGIN
 from kubeskew.kubelet.resourcemanagers.managers import ResourceManagers
 from kubeskew.kubelet.restoration import resource_managers
+from kubeskew.kubelet.runtimes import runtime_of
 from kubeskew.kubelet.server.access import Access, AccessOptions
 from kubeskew.kubelet.server.server import Listener, Routes
 from kubeskew.kubelet.server.stats import NodeView
 from kubeskew.kubelet.status.pod_status import owned_fields
 from kubeskew.kubelet.status.status_manager import StatusWriter
+from kubeskew.kubelet.volumes.dns import DNSSettings, parse_resolv_conf
+from kubeskew.kubelet.volumes.node_volumes import NodeVolumes
+from kubeskew.kubelet.volumes.pod_volumes import (
+    CheckedVolumes,
+    DirectoryVolumes,
+    ImageDirectories,
+    PodVolumes,
+)
 
 log = logging.getLogger(__name__)
 
@@ -123,9 +139,12 @@ class NodeAgent:
         clock = self._clock = environment.clock
         self._client = client
         self._features = KubeletFeatures.of(environment.gates)
+        gates = dict(environment.gates.overrides)
+        self._settings = {**config.settings, **({"featureGates": gates} if gates else {})}
         self._layout = NodeLayout.under(root, config.name, sockets)
         self._files = files = JournalledFiles(self._layout.node, client.newest_revision)
-        self._runtime = FakeRuntime(self._layout.runtime, config.name, clock, environment.entropy, files)
+        self._runtime, images = runtime_of(config, self._layout, clock, environment.entropy, files)
+        self._probes = ProbeCounts()
         self._recorder = EventRecorder(client, clock, "kubelet", config.name)
         self._plugins = self._device_plugins(metrics)
         self._reporter = NodeStatusReporter(
@@ -141,6 +160,10 @@ class NodeAgent:
             clock=clock,
             features=self._features,
             runtime=self._runtime,
+            images=ImageManager(images, clock, self._features.events),
+            asker=Asker(self._runtime, clock, str(environment.version)),
+            probes=self._probes,
+            volumes=self._pod_volumes(environment, images),
             statuses=self._statuses,
             recorder=self._recorder,
             backoff=CrashBackoff(clock, *self._features.backoff_seconds),
@@ -150,7 +173,10 @@ class NodeAgent:
             allocations=self._allocations,
             cdi=self._layout.cdi,
             metrics=metrics,
-            contents=PodContents(client, clock, host_ip(config.name), self._features.environment),
+            contents=PodContents(client, host_ip(config.name), self._features.environment),
+            logs=self._layout.logs,
+            node_memory=int(Quantity.parse(config.capacity.get("memory", "0")).decimal()),
+            dns=self._dns_settings(),
         )
         self._cached_node = self._node_cache(environment)
         self._pods = self._pod_manager(environment)
@@ -163,6 +189,32 @@ class NodeAgent:
         self._tasks: list[asyncio.Task[None]] = []
         self._ready_since: datetime | None = None
         self._started_at = clock.now()
+
+    def _pod_volumes(self, environment: Environment, images: ImageService) -> PodVolumes:
+        volumes = NodeVolumes.of(
+            self.config.name,
+            self._layout.root,
+            self._layout.elsewhere,
+            lambda: self._reporter.node["metadata"].get("labels") or {},
+            self._client,
+            environment.clock,
+            environment.entropy,
+            self._features.volumes,
+            self._recorder,
+        )
+        if not self._runtime.runs_programs:
+            return CheckedVolumes(volumes.sources)
+        volumes.root.make()
+        directory = images.image_directory if isinstance(images, ImageDirectories) else lambda _name: None
+        return DirectoryVolumes(volumes, self._recorder, directory)
+
+    def _dns_settings(self) -> DNSSettings:
+        """The machine's own settings matter to programs only."""
+        host = DNSConfig()
+        if self._runtime.runs_programs:
+            with contextlib.suppress(OSError):
+                host = parse_resolv_conf(Path("/etc/resolv.conf").read_text())
+        return DNSSettings((CLUSTER_DNS,), CLUSTER_DOMAIN, host)
 
     def _node_dra(
         self, environment: Environment, metrics: KubeletMetrics, injector: Injector | None
@@ -260,12 +312,12 @@ class NodeAgent:
     async def _bring_up(self, starts: StartLimiter) -> None:
         self._layout.make()
         self._files.reconcile()
-        self._runtime.load()
-        self._spawn("programs", self._runtime.run_programs())
+        await self._runtime.load()
+        self._spawn("containers", self._runtime.run())
         self._dra.restore()
         self._allocations.load()
         self._managers.start()
-        self._plugins.restore(self._runtime.running())
+        self._plugins.restore(self._running())
         await self._listen()
         is_new = await self._reporter.register(starts)
         async with starts.slot():
@@ -310,9 +362,10 @@ class NodeAgent:
             self._runtime,
             self._pods.pods,
             self._features,
-            self._pods.load,
             self._started_at,
             self.config.capacity,
+            self._probes,
+            settings=self._settings,
         )
         access = None
         if self._server.context is not None:
@@ -354,6 +407,15 @@ class NodeAgent:
         failed = {"error": self.failure, "exitCode": self._exit_code} if self.failure else {}
         return {"ready": self.ready, "since": since} | failed
 
+    def _running(self) -> frozenset[tuple[str, str]]:
+        """(pod UID, container) of all running containers."""
+        now = self._clock.now()
+        return frozenset(
+            (sandbox.pod_uid, container.name)
+            for sandbox in self._runtime.sandboxes()
+            for container in sandbox.running(now)
+        )
+
     def running(self) -> tuple[int, int]:
         """Counts (pods, containers) that run now, in ready sandboxes only."""
         now = self._clock.now()
@@ -387,7 +449,11 @@ class NodeAgent:
                 "cdiDevices": container.cdi_devices,
                 "devices": container.device_nodes,
                 "mounts": container.host_mounts,
-                "annotations": container.annotations,
+                "annotations": {
+                    name: value
+                    for name, value in container.annotations.items()
+                    if not name.startswith((PREFIX, "io.kubernetes."))
+                },
             }
             for sandbox in self._runtime.sandboxes()
             for container in sandbox.containers

@@ -30,7 +30,7 @@ from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.checkpoints import pod_allocations
 from kubeskew.kubelet.checkpoints.checkpoint_manager import CheckpointError, PanicError
 from kubeskew.kubelet.checkpoints.pod_allocations import AllocationForm, PodsState, Resources
-from kubeskew.kubelet.features import DelegatedToDRA, KubeletFeatures
+from kubeskew.kubelet.features import AdmissionFeatures, DelegatedToDRA, KubeletFeatures
 from kubeskew.kubelet.files import StateFiles
 
 log = logging.getLogger(__name__)
@@ -243,10 +243,8 @@ def admit(
     pod: Object,
     node: Object,
     others: Iterable[Object],
+    rules: AdmissionFeatures,
     *,
-    delegated_to_dra: DelegatedToDRA,
-    refuses_sidecars: bool = False,
-    overlooks_sidecar_ports: bool = False,
     plugged: Mapping[str, int] | None = None,
 ) -> Rejection | None:
     """None means that the node takes the pod next to `others`, its active pods.
@@ -256,12 +254,14 @@ def admit(
     others = list(others)
     return (
         _operating_system(pod)
-        or (_sidecars(pod) if refuses_sidecars else None)
-        or _resource_failures(pod, node, others, plugged or {}, delegated_to_dra)
+        or (_sidecars(pod) if rules.refuses_sidecars else None)
+        or (_groups_policy(pod, node) if rules.requires_groups_policy else None)
+        or _resource_failures(pod, node, others, plugged or {}, rules.delegated_to_dra)
         or _node_affinity(pod, node)
         or _node_name(pod, node)
-        or _host_ports(pod, others, of_sidecars=not overlooks_sidecar_ports)
+        or _host_ports(pod, others, of_sidecars=not rules.overlooks_sidecar_ports)
         or _taints(pod, node)
+        or (_pod_level_resources(pod) if rules.refuses_pod_level_resources else None)
     )
 
 
@@ -280,6 +280,24 @@ def _sidecars(pod: Object) -> Rejection | None:
         text = f'Init container "{container["name"]}" may not have a non-default restartPolicy'
         return Rejection("InitContainerRestartPolicyForbidden", text)
     return None
+
+
+def _groups_policy(pod: Object, node: Object) -> Rejection | None:
+    """The policy Strict needs a runtime that obeys it, which the node's status has to say."""
+    policy = (pod["spec"].get("securityContext") or {}).get("supplementalGroupsPolicy")
+    reported = (node.get("status") or {}).get("features") or {}
+    if policy != "Strict" or reported.get("supplementalGroupsPolicy"):
+        return None
+    text = "SupplementalGroupsPolicy=Strict is not supported in this node"
+    return Rejection("SupplementalGroupsPolicyNotSupported", text)
+
+
+def _pod_level_resources(pod: Object) -> Rejection | None:
+    """Source: pkg/kubelet/lifecycle/features_linux.go, 1.36."""
+    resources = pod["spec"].get("resources") or {}
+    if not (resources.get("requests") or resources.get("limits")):
+        return None
+    return Rejection("PodLevelResourcesNotSupported", "PodLevelResources feature gate is disabled")
 
 
 def _host_ports(pod: Object, others: Iterable[Object], *, of_sidecars: bool) -> Rejection | None:

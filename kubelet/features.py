@@ -90,6 +90,7 @@ class EventTexts(FeatureTable):
             35: 'Container image "{image}" already present on machine and can be accessed by the pod',
         }
     )
+    repeats_pull_error: bool = since(32)  # a container that waits to pull again says why it failed before
     # The image was pulled (pkg/kubelet/images/image_manager.go).
     fetched: str = by_release({0: _FETCHED, 30: _FETCHED + ". Image size: {size} bytes."})
     created: str = by_release(
@@ -118,10 +119,60 @@ class AdmissionFeatures(FeatureTable):
     # Pods are admitted and resized although the checkpoint of their allocation cannot be written.
     admits_without_checkpoint: bool = bug("k8s-141206")
     refuses_sidecars: bool = since(28) & ~gate("SidecarContainers")
+    # Nodes whose status does not report the feature refuse pods with supplementalGroupsPolicy Strict.
+    requires_groups_policy: bool = since(33)
+    refuses_pod_level_resources: bool = since(34) & ~gate("PodLevelResources")
     overlooks_sidecar_ports: bool = bug("k8s-132040")  # host ports of sidecars count as free
     safe_sysctls: frozenset[str] = by_release(SAFE_SYSCTLS)
     # The names of the IPC and network namespaces in errors.
     sysctl_namespaces: tuple[str, str] = by_release(NAMESPACE_NAMES)
+
+
+class ConfigurationFeatures(FeatureTable):
+    """The fields and defaults of KubeletConfiguration."""
+
+    higher_limits: bool = since(27)  # of requests and events a second
+    names_runtime_endpoint: bool = since(27)
+    limits_age_of_images: bool = since(29)
+    follows_logs: bool = since(30)  # the directory of pods' logs, and the workers that rotate them
+    fails_on_cgroup_v1: bool | None = by_release({0: None, 31: False, 35: True})
+    configures_back_off: bool = since(32)
+    limits_back_off: bool = gate("KubeletCrashLoopBackOffMax")
+    merges_eviction_settings: bool = since(33)
+    verifies_pulled_images: bool = gate("KubeletEnsureSecretPulledImages")
+    reserves_memory: bool = since(36)
+
+
+class VolumeFeatures(FeatureTable):
+    """Volumes as directories, and what containers get of them, in runtimes that run processes."""
+
+    images: bool = gate("ImageVolume")
+    image_subpaths: bool = since(33)  # subPath of mounts of image volumes; before, it does nothing
+    image_mounts_first: bool = only(31)  # mounts of image volumes are not looked at further
+    recursive_read_only: bool = gate("RecursiveReadOnlyMounts")
+    # Links at the top of volumes with tokens belong to the pod's user, too.
+    owns_links: bool = since(36)
+    hostname_override: bool = gate("HostnameOverride")
+    trust_bundle_version: str = choose(
+        gate("ClusterTrustBundleProjection"), by_release({0: "v1alpha1", 33: "v1beta1", 37: "v1"}), ""
+    )
+    # The API of requests for pods' certificates; they prove the possession of the key in two forms.
+    pod_certificate_version: str = choose(
+        gate("PodCertificateRequest"), by_release({0: "v1alpha1", 35: "v1beta1", 37: "v1"}), ""
+    )
+    pod_certificate_stubs: bool = since(36)
+    orphaned_subpaths_alike: bool = until(35)  # errors about them are worded as those about volumes
+
+
+class ContainerFeatures(FeatureTable):
+    """The security contexts and resources that containers are started with."""
+
+    checks_user_range: bool = since(34)  # runAsNonRoot refuses an image's user that is no valid one
+    pod_level_limits: bool = gate("PodLevelResources")
+    # Sidecars are killed no sooner than the regular containers when memory is short.
+    protects_sidecars: bool = since(32) & gate("SidecarContainers")
+    oom_score_by_allocation: bool = until(31) & gate("InPlacePodVerticalScaling")
+    unlimited_exclusive_cpus: bool = gate("DisableCPUQuotaWithExclusiveCPUs")
 
 
 class SidecarProbes(FeatureTable):
@@ -138,12 +189,22 @@ class KubeletFeatures(FeatureTable):
     version: Version = VERSION
     events: EventTexts = part(EventTexts)
     environment: EnvironmentFeatures = part(EnvironmentFeatures)
+    volumes: VolumeFeatures = part(VolumeFeatures)
+    container: ContainerFeatures = part(ContainerFeatures)
 
     # Pods and their status
     sidecars: bool = gate("SidecarContainers")  # init containers with restartPolicy Always
     container_restart_rules: bool = gate("ContainerRestartRules")
-    ready_to_start_condition: bool = gate("PodReadyToStartContainersCondition")
+    orders_termination: bool = since(29) & gate("SidecarContainers")  # sidecars end after all others
+    restarts_changed_sidecars: bool = since(32)
+    # The condition of pods whose sandbox is ready; up to 1.27 under its first name.
+    ready_to_start_condition: str = choose(
+        gate("PodReadyToStartContainersCondition"),
+        "PodReadyToStartContainers",
+        choose(gate("PodHasNetworkCondition"), "PodHasNetwork", ""),
+    )
     host_ips: bool = gate("PodHostIPs")
+    rejected_pods_keep_qos_class: bool = since(32)
     observed_generation: bool = gate("PodObservedGenerationTracking")
     actual_resources: bool = gate("InPlacePodVerticalScaling")  # containerStatuses[].resources
     # containerStatuses[].allocatedResources.
@@ -153,10 +214,14 @@ class KubeletFeatures(FeatureTable):
     resizes: bool = gate("InPlacePodVerticalScaling")
     resize_conditions: bool = since(33)  # PodResizePending and PodResizeInProgress, else status.resize
     volume_mount_statuses: bool = gate("RecursiveReadOnlyMounts")
+    supplemental_groups_policy: bool = gate("SupplementalGroupsPolicy")  # in the node's status
     kube_proxy_version: bool = ~gate("DisableNodeKubeProxyVersion")  # in the node's status
-    # The first and the longest backoff of crashing containers.
+    # The first and the longest backoff of crashing containers. With KubeletCrashLoopBackOffMax the longest is
+    # the configuration's, 5 minutes by default.
     backoff_seconds: tuple[float, float] = choose(
-        gate("ReduceDefaultCrashLoopBackOffDecay"), (1.0, 60.0), (10.0, 300.0)
+        gate("ReduceDefaultCrashLoopBackOffDecay"),
+        choose(gate("KubeletCrashLoopBackOffMax"), (1.0, 300.0), (1.0, 60.0)),
+        (10.0, 300.0),
     )
 
     # Dynamic resource allocation
@@ -208,10 +273,11 @@ class KubeletFeatures(FeatureTable):
     resource_health_message: bool = gate("ResourceHealthStatusMessage")
 
     # Server
+    configuration: ConfigurationFeatures = part(ConfigurationFeatures)
     # Authorization of subresources for pods, configz and healthz.
     fine_grained_authz: bool = gate("KubeletFineGrainedAuthz")
     refuses_by_subresources: bool = since(32)  # errors name all subresources that would permit the request
-    swap_metrics: bool = since(29)
+    swap_metrics: bool = since(28)
     stable_resource_metrics: bool = since(29)  # metrics of /metrics/resource
 
     # Checkpoints

@@ -36,6 +36,9 @@ from kubeskew.kubelet.files import TEMPORARY, StateFiles
 from kubeskew.kubelet.protocols.message_sockets import Channel, ForwardingChannel
 
 DIRECTORY = "journal"
+# What containers that are processes of this machine have and write is no state of the kubelet's.
+PROGRAMS = ("host", "logs", "root")
+VOLUMES = "pods"  # in the kubelet's own directory
 KEPT = 4
 _SUFFIX = ".jsonl"
 
@@ -303,11 +306,13 @@ class JournalledFiles(StateFiles):
         return files, revision
 
     def _found(self) -> Files:
-        """Sockets, links and incomplete files are left out, and so is the journal."""
+        """Sockets, links and incomplete files are left out; so are the journal and what programs write."""
         found: Files = {}
         for directory, below, names in os.walk(self._node):
             if Path(directory) == self._node:
-                below[:] = [name for name in below if name != DIRECTORY]
+                below[:] = [name for name in below if name not in (DIRECTORY, *PROGRAMS)]
+            elif Path(directory) == self._node / "kubelet":
+                below[:] = [name for name in below if name != VOLUMES]
             for name in names:
                 path = Path(directory, name)
                 if path.is_file() and not path.is_symlink() and not name.endswith(TEMPORARY):

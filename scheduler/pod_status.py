@@ -68,6 +68,12 @@ class FailureHandler:
         message = f"Successfully assigned {pod.key} to {node}"
         self._recorders[pod.scheduler_name].event(pod.pod, "Normal", "Scheduled", message, action="Binding")
 
+    def skipped(self, pod: PodInfo) -> None:
+        """The pod is being deleted (skipPodSchedule in pkg/scheduler/schedule_one.go, 1.26 to 1.36)."""
+        note = f"skip schedule deleting pod: {pod.key}"
+        recorder = self._recorders[pod.scheduler_name]
+        recorder.event(pod.pod, "Warning", "FailedScheduling", note, action="Scheduling")
+
     async def not_scheduled(
         self, pod: PodInfo, reason: str, message: str, nominated_node: str | None
     ) -> None:

@@ -41,6 +41,8 @@ class PodReporter(Protocol):
 
     def scheduled(self, pod: PodInfo, node: str) -> None: ...
 
+    def skipped(self, pod: PodInfo) -> None: ...
+
     async def not_scheduled(
         self, pod: PodInfo, reason: str, message: str, nominated_node: str | None
     ) -> None: ...
@@ -148,7 +150,10 @@ class Scheduler:
         current = self._current(pod.namespace, pod.name)
         if current is None or current["metadata"].get("uid") != pod.uid:
             return True
-        return bool(current["metadata"].get("deletionTimestamp")) or self._cache.is_assumed(pod.uid)
+        if current["metadata"].get("deletionTimestamp"):
+            self._reporter.skipped(pod)
+            return True
+        return self._cache.is_assumed(pod.uid)
 
     # -- scheduling cycle
 

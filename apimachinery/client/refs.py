@@ -70,6 +70,7 @@ CRON_JOBS = Ref("batch", "v1", "cronjobs", True, "CronJob")
 
 ENDPOINT_SLICES = Ref("discovery.k8s.io", "v1", "endpointslices", True, "EndpointSlice")
 EVENTS_V1 = Ref("events.k8s.io", "v1", "events", True, "Event")
+NETWORK_POLICIES = Ref("networking.k8s.io", "v1", "networkpolicies", True, "NetworkPolicy")
 LEASES = Ref("coordination.k8s.io", "v1", "leases", True, "Lease")
 POD_DISRUPTION_BUDGETS = Ref("policy", "v1", "poddisruptionbudgets", True, "PodDisruptionBudget")
 CSI_NODES = Ref("storage.k8s.io", "v1", "csinodes", False, "CSINode")

@@ -81,7 +81,10 @@ async def ask(services: AggregationServices, remote: Remote, request: Request) -
     service = remote.spec["service"]
     name, namespace, port = service["name"], service["namespace"], service.get("port") or _HTTPS
     found = services.service_resolver.resolve(namespace, name, port)
-    address = Address(found.host, found.port, _context(services, remote.spec), f"{name}.{namespace}.svc")
+    network = services.service_resolver.network_of(found.host)
+    address = Address(
+        found.host, found.port, _context(services, remote.spec), f"{name}.{namespace}.svc", network
+    )
     query = urlencode([(key, value) for key, values in request.query.items() for value in values])
     path = quote(request.path, safe=_PATH)
     target = f"{path}?{query}" if query else path
@@ -92,7 +95,7 @@ async def ask(services: AggregationServices, remote: Remote, request: Request) -
     except DialError as error:
         why = error.__cause__
         if isinstance(why, ssl.SSLCertVerificationError):
-            shown = await shown_by(found, address.name)
+            shown = await shown_by(found, address.name, network)
             now = services.environment.clock.now()
             raise DialError(client.of_certificate(why, shown, address.name, now)) from why
         if isinstance(why, ssl.SSLError):

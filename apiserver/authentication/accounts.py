@@ -160,24 +160,32 @@ class AccountTokens:
                 raise TokenError(f"{name} claim is missing")
         if claims.get("sub") != user_name(namespace, account):
             raise TokenError("sub claim is invalid")
-        now = self._clock.now()
         entry = self._store.get(Key("secrets", namespace, secret))
-        if entry is None:
-            raise TokenError("service account token has been invalidated")
-        stored = object_of(entry)
-        if _is_gone(entry, now) or _secret_token(stored) != text:
-            raise TokenError(_INVALIDATED)
+        stored = object_of(entry) if entry is not None else None
+        if stored is None or stored["metadata"].get("deletionTimestamp"):
+            raise TokenError("Token has been invalidated")
+        if _secret_token(stored) != text:
+            raise TokenError("Token does not match server's copy")
+        self._check_legacy_account(namespace, account, uid)
         if self._heeds_label and (stored["metadata"].get("labels") or {}).get(_INVALID_SINCE):
             self._metrics.invalidated.inc()
             raise TokenError(_marked(f"{namespace}/{secret}", f"{namespace}/{account}"))
-        self._check_account(namespace, {"name": account, "uid": uid}, now)
         self._count_legacy(namespace, account, secret)
         user = User(user_name(namespace, account), uid, (*group_names(namespace), AUTHENTICATED_GROUP))
         return Identity(user, common)
 
+    def _check_legacy_account(self, namespace: str, name: str, uid: str) -> None:
+        entry = self._store.get(Key("serviceaccounts", namespace, name))
+        if entry is None:
+            raise TokenError(str(not_found(GroupResource("", "serviceaccounts"), name)))
+        if object_of(entry)["metadata"].get("deletionTimestamp"):
+            raise TokenError(f"ServiceAccount {namespace}/{name} has been deleted")
+        if entry.uid != uid:
+            raise TokenError(f"ServiceAccount UID ({entry.uid}) does not match claim ({uid})")
+
 
 def _marked(secret: str, account: str) -> str:
-    """The token was found to be unused; the text is from memory."""
+    """The token was found to be unused."""
     return (
         f"the token in secret {secret} for service account {account} has been marked invalid. Use tokens "
         "from the TokenRequest API or manually created secret-based tokens, or remove the "

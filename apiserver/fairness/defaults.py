@@ -101,7 +101,7 @@ _SCHEMAS: tuple[tuple[str, int, str, str, list[Object], Object], ...] = (
 )
 
 
-# For locks that were endpoints or config maps. (from memory)
+# For locks that were endpoints or config maps (pkg/apis/flowcontrol/bootstrap/default.go, 1.26 to 1.33).
 _OLD_SCHEMAS: tuple[tuple[str, int, str, str, list[Object], Object], ...] = (
     (
         "endpoint-controller",

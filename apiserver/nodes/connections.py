@@ -10,6 +10,7 @@ from typing import Protocol
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.errors import GroupResource, StatusError
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.process.network_agent import NetworkAgent
 from kubeskew.apiserver.nodes.proxy import Address
 from kubeskew.apiserver.options import ServerOptions
 from kubeskew.apiserver.storage.interfaces import Store
@@ -52,10 +53,11 @@ def container_of(pod: Object, asked: str) -> str:
 
 
 class NodeConnections:
-    """Certificates are read when they are first needed."""
+    """Certificates are read when they are first needed. `network` is that of the pods, if they have one."""
 
-    def __init__(self, options: ServerOptions) -> None:
+    def __init__(self, options: ServerOptions, network: NetworkAgent | None = None) -> None:
         self._options = options
+        self.network = network
         self._contexts: dict[bool, ssl.SSLContext] = {}
 
     def address(

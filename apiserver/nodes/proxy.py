@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.process.network_agent import NetworkAgent
 from kubeskew.apimachinery.streaming import Pipe, until_one_ends
 from kubeskew.apimachinery.streaming.websocket import WebSocket, accept_key
 from kubeskew.apiserver.authentication.authenticator import BEARER_PROTOCOL
@@ -177,12 +178,15 @@ async def read_answer(
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Without a context it is plain HTTP; `name` is the name that the backend's certificate must have."""
+    """Without a context it is plain HTTP; `name` is the name that the backend's certificate must have. With a
+    `network` it is an address in that.
+    """
 
     host: str
     port: int
     context: ssl.SSLContext | None = None
     name: str = ""
+    network: NetworkAgent | None = None
 
     @property
     def scheme(self) -> str:
@@ -248,6 +252,13 @@ async def _dial(address: Address) -> tuple[asyncio.StreamReader, asyncio.StreamW
     name = address.name or None if address.context is not None else None
     try:
         async with asyncio.timeout(_DIAL_SECONDS):
+            if address.network is not None:
+                connected = await address.network.dial(None, address.host, address.port)
+                if address.context is not None:
+                    name = name or address.host
+                return await asyncio.open_connection(
+                    sock=connected, ssl=address.context, server_hostname=name, limit=_HEAD_LIMIT
+                )
             return await asyncio.open_connection(
                 address.host, address.port, ssl=address.context, server_hostname=name, limit=_HEAD_LIMIT
             )

@@ -1,8 +1,8 @@
 """Calls webhooks over HTTPS: trust in one bundle, one POST of a review, Go's error texts.
 
 Sources: Go's net/http, net, crypto/tls and crypto/x509; k8s.io/client-go/rest/request.go and
-k8s.io/apimachinery/pkg/api/errors/errors.go (NewGenericServerResponse), 1.36. (from memory);
-k8s.io/apiserver/pkg/util/webhook/client.go and k8s.io/client-go/rest/request.go, 1.36.
+k8s.io/apimachinery/pkg/api/errors/errors.go (NewGenericServerResponse), 1.36; what a program of Go 1.26 says
+of such addresses; k8s.io/apiserver/pkg/util/webhook/client.go and k8s.io/client-go/rest/request.go, 1.36.
 """
 
 import ast
@@ -11,6 +11,7 @@ import base64
 import errno
 import math
 import re
+import socket
 import ssl
 from datetime import datetime
 from functools import lru_cache
@@ -20,6 +21,7 @@ from urllib.parse import urlsplit
 from kubeskew.apimachinery.clock import Clock, timestamp
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.process.network_agent import NetworkAgent
 from kubeskew.apiserver.decoding import decoder
 from kubeskew.apiserver.storage.encoding import dumps
 from kubeskew.apiserver.webhooks.endpoints import Address, ResolutionError, ServiceResolver
@@ -103,14 +105,18 @@ def trusting_all(identity: Identity | None = None) -> ssl.SSLContext:
     return context
 
 
-async def shown_by(address: Address, name: str) -> "x509.Certificate | None":
-    """None if the server shows no certificate within two seconds."""
+async def shown_by(
+    address: Address, name: str, network: NetworkAgent | None = None
+) -> "x509.Certificate | None":
+    """None if the server shows no certificate within two seconds. With a network the address is in that."""
     from cryptography import x509
 
     try:
         async with asyncio.timeout(_SECONDS):
+            connected = None if network is None else await network.dial(None, address.host, address.port)
+            host, port = (address.host, address.port) if connected is None else (None, None)
             _, writer = await asyncio.open_connection(
-                address.host, address.port, ssl=trusting_all(), server_hostname=name
+                host, port, sock=connected, ssl=trusting_all(), server_hostname=name
             )
     except (OSError, TimeoutError):
         return None
@@ -329,10 +335,20 @@ class WebhookClient:
             from kubeskew.apiserver.webhooks.service_map import Resolver
 
             connector = aiohttp.TCPConnector(
-                resolver=Resolver(self._services), use_dns_cache=False, limit=0, keepalive_timeout=60.0
+                resolver=Resolver(self._services),
+                use_dns_cache=False,
+                limit=0,
+                keepalive_timeout=60.0,
+                socket_factory=self._socket,
             )
             self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
         return self._session
+
+    def _socket(self, address: "aiohttp.AddrInfoType") -> socket.socket:
+        """A socket for an address, in the network where that is. Raises OSError."""
+        family, kind, protocol, _, (host, *_) = address
+        network = self._services.network_of(str(host))
+        return socket.socket(family, kind, protocol) if network is None else network.open_socket()
 
     def _address(self, url: str) -> Address:
         host, port = _dialled(url)
@@ -345,7 +361,8 @@ class WebhookClient:
         host = urlsplit(url).hostname or ""
         if not isinstance(error, ssl.SSLCertVerificationError):
             return str(error)
-        shown = await shown_by(self._address(url), host)
+        address = self._address(url)
+        shown = await shown_by(address, host, self._services.network_of(address.host))
         return of_certificate(error, shown, host, self._clock.now())
 
 
@@ -377,7 +394,7 @@ def _dialled(url: str) -> tuple[str, int]:
 
 
 def _undialled(url: str) -> str:
-    """The address leads nowhere before anybody is asked; Go's words are from memory."""
+    """The address leads nowhere before anybody is asked; the name server's address is left out."""
     try:
         host, port = _dialled(url)
     except ValueError:

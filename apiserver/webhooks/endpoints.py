@@ -1,9 +1,9 @@
 """Resolves the address of a Service to an address on this machine.
 
-Source: k8s.io/apiserver/pkg/util/proxy/proxy.go (ResolveCluster, ResolveEndpoint), 1.36. Cluster addresses
-lead nowhere here, so a service is reached in one of four ways: the server's option, an annotation of the
-Service, an ExternalName, or an endpoint on a loopback address. Any other is refused like an address behind
-which there is nobody.
+Source: k8s.io/apiserver/pkg/util/proxy/proxy.go (ResolveCluster, ResolveEndpoint), 1.36. A service is
+reached in one of four ways: the server's option, an annotation of the Service, an ExternalName, or an
+endpoint on a loopback address. Any other is reached at its cluster IP if pods have a network; else it is
+refused like an address behind which there is nobody.
 """
 
 import ipaddress
@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.process.network_agent import NetworkAgent, is_of_cluster
 from kubeskew.apiserver.storage.records import Entry, Key, Page
 from kubeskew.apiserver.unreadable import object_of
 
@@ -39,8 +40,10 @@ class Entries(Protocol):
 class ServiceResolver:
     """Finds services in the store; `fixed` are the addresses of `NAMESPACE/NAME` given by option."""
 
-    def __init__(self, store: Entries, fixed: Mapping[str, str]) -> None:
+    def __init__(self, store: Entries, fixed: Mapping[str, str], network: NetworkAgent | None = None) -> None:
+        """`network` is that of the pods, if they have one."""
         self._store = store
+        self._network = network
         self._fixed = {name: parse_address(address) for name, address in fixed.items()}
 
     def resolve(self, namespace: str, name: str, port: int) -> Address:
@@ -69,7 +72,13 @@ class ServiceResolver:
         cluster_ip = spec.get("clusterIP") or ""
         if cluster_ip in {"", "None"}:
             raise ResolutionError(f'no endpoints available for service "{name}"')
+        if self._network is not None:
+            return Address(cluster_ip, port)
         raise ResolutionError(f"dial tcp {cluster_ip}:{port}: connect: connection refused")
+
+    def network_of(self, host: str) -> NetworkAgent | None:
+        """The network in which an address is to be dialled; None for the machine's own."""
+        return self._network if is_of_cluster(host) else None
 
     def lookup(self, host: str, port: int) -> Address | None:
         """None for hosts other than `NAME.NAMESPACE.svc`; raises ResolutionError."""

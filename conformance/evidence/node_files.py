@@ -20,7 +20,8 @@ def node_records(directory: StateDir) -> NodeRecords:
     calls = [_calls(node, driver, path) for node in nodes for driver, path in _call_logs(root, node)]
     events = [_events(root, node) for node in nodes]
     # Those of one file stay in their order: a node's clock may have gone back.
-    return NodeRecords([*merge(*calls, key=_time)], [*merge(*events, key=_time)])
+    exits = [sorted(_exits(root, node), key=_time) for node in nodes]
+    return NodeRecords([*merge(*calls, key=_time)], [*merge(*events, *exits, key=_time)])
 
 
 def _time(entry: DriverCall | ContainerEvent) -> str:
@@ -43,6 +44,18 @@ def _call(node: str, driver: str, entry: Object, claim: Object) -> DriverCall:
     named = (claim["namespace"], claim["name"], claim["uid"])
     error = claim["error"] or entry["error"]
     return DriverCall(entry["time"], node, driver, entry["call"], *named, error, claim["devices"])
+
+
+def _exits(root: Path, node: str) -> Iterator[ContainerEvent]:
+    """Ends that were known when their containers began, and before which nobody stopped them."""
+    known: dict[str, ContainerEvent] = {}
+    for entry in Journal(NodeLayout.under(root, node).runtime / event_log.FILE_NAME).entries():
+        if entry["event"] != event_log.STARTED:
+            known.pop(entry["id"], None)
+        elif entry["endsAt"] is not None:
+            named = (entry["endsAt"], node, entry["podUID"], entry["container"], entry["id"])
+            known[entry["id"]] = ContainerEvent(*named, event_log.EXITED, tuple(entry["cdiDevices"]))
+    yield from known.values()
 
 
 def _events(root: Path, node: str) -> Iterator[ContainerEvent]:

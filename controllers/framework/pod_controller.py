@@ -86,8 +86,14 @@ class OwnWrites:
     """
 
     def __init__(self, informers: Mapping[Ref, Informer], *, enabled: bool) -> None:
-        self._informers = informers if enabled else {}
+        self._enabled = enabled
+        self._informers = dict(informers) if enabled else {}
         self._newest: dict[Key, dict[Ref, int]] = {}
+
+    def watch(self, ref: Ref, informer: Informer) -> None:
+        """Writes of another resource count as well."""
+        if self._enabled:
+            self._informers[ref] = informer
 
     def note(self, key: Key, ref: Ref, written: Object) -> None:
         """`written` is the server's response to a write for the object of `key`."""

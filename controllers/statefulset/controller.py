@@ -294,6 +294,7 @@ class StatefulSetController(PodOwnerController):
             context, waits_for_own_writes=features.waits_for_own_writes, match=features.owner_match
         )
         claims = context.informer(PERSISTENT_VOLUME_CLAIMS)
+        self.own_writes.watch(PERSISTENT_VOLUME_CLAIMS, claims)
         self._revisions = Revisions(
             self.client,
             context.informer(CONTROLLER_REVISIONS),

@@ -319,7 +319,8 @@ class StatefulPods:
         for claim in self._known_claims(stateful_set, pod):
             if not owners_match(claim, stateful_set, pod):
                 wanted = owned_as_wanted(claim, stateful_set, pod)
-                await self._client.update(PERSISTENT_VOLUME_CLAIMS, wanted)
+                written = await self._client.update(PERSISTENT_VOLUME_CLAIMS, wanted)
+                self._own_writes.note(key_of(stateful_set), PERSISTENT_VOLUME_CLAIMS, written)
 
     async def create_claims(self, stateful_set: Object, pod: Object) -> None:
         """Claims that are being deleted are an error."""
@@ -339,7 +340,8 @@ class StatefulPods:
         """Existing claims are no failure; without one the text is empty."""
         name, owner = claim["metadata"]["name"], stateful_set["metadata"]["name"]
         try:
-            await self._client.create(PERSISTENT_VOLUME_CLAIMS, claim)
+            made = await self._client.create(PERSISTENT_VOLUME_CLAIMS, claim)
+            self._own_writes.note(key_of(stateful_set), PERSISTENT_VOLUME_CLAIMS, made)
         except StatusError as error:
             if error.reason == "AlreadyExists":
                 return ""  # the informer is behind

@@ -1,1 +1,1 @@
-"""The fake container runtime: sandboxes, containers, their programs, files and logs."""
+"""Container runtimes: their interface, the records of sandboxes and containers, and their simulation."""

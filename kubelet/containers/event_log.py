@@ -1,8 +1,9 @@
-"""Records which containers the fake runtime of a node started and stopped, in order, for good.
+"""Records which containers the simulated runtime of a node started and stopped, in order, for good.
 
 A pod's own record ends with the pod; whether a container was ever stopped, and begun anew, stays to be read
-here: one JSON line per start or end. That of a start says what the container had inside: `cdiDevices`, the
-CDI devices that the kubelet asked for; `injected`, what each of them was by the specs of that moment,
+here: one JSON line per start or end. An end that was known at the start, its `endsAt`, has no line of its
+own. The line of a start says what the container had inside: `cdiDevices`, the CDI devices that the kubelet
+asked for; `injected`, what each of them was by the specs of that moment,
 
     {"name": "gpu.example.com/claim=UID-REQUEST", "env": {…}, "nodes": [paths], "mounts": [paths]}
 

@@ -1,7 +1,7 @@
-"""Builds the environment of a pod's containers and the files of its volumes from the API's objects.
+"""Builds the environment of a pod's containers from the API's objects.
 
 Source: pkg/kubelet/kubelet_pods.go (makeEnvironmentVariables, podFieldSelectorRuntimeValue),
-pkg/fieldpath, pkg/volume/{configmap,secret,projected,downwardapi} and pkg/kubelet/envvars, 1.36.
+pkg/fieldpath and pkg/kubelet/envvars, 1.36.
 """
 
 import base64
@@ -10,19 +10,16 @@ from collections.abc import Callable, Mapping
 
 from kubeskew.apimachinery.client.refs import CONFIG_MAPS, SECRETS, SERVICES, Ref
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
-from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.containers.downward import DownwardError, field_value, resource_value
-from kubeskew.kubelet.containers.execution.files import Tree
 from kubeskew.kubelet.containers.expansion import expanded
 from kubeskew.kubelet.features import EnvironmentFeatures
 
 _ENV_NAME = re.compile(r"(?!\.\.|\.$)[-._a-zA-Z][-._a-zA-Z0-9]*")
 _MASTER_SERVICES = "default"
 _SERVICES_UNREAD = "services have not yet been read at least once, cannot construct envvars"
-_ACCOUNT_VOLUME = "kube-api-access-"
 
 
 class ConfigError(Exception):
@@ -34,12 +31,11 @@ class EncodingError(ConfigError):
 
 
 class PodContents:
-    """Reads configmaps, secrets and tokens of one node's pods."""
+    """Reads what variables of one node's pods are made of."""
 
-    def __init__(self, client: APIClient, clock: Clock, host_ip: str, features: EnvironmentFeatures) -> None:
+    def __init__(self, client: APIClient, host_ip: str, features: EnvironmentFeatures) -> None:
         self._client = client
         self._has_read_services = False
-        self._clock = clock
         self._host_ip = host_ip
         self._features = features
 
@@ -154,98 +150,6 @@ class PodContents:
             found |= _links(service)
         return found
 
-    # -- volumes
-
-    async def check(self, pod: Object) -> None:
-        """Checks that the configmaps and secrets that volumes need exist; raises ConfigError."""
-        for volume in pod["spec"].get("volumes") or []:
-            name, errors = volume["name"], []
-            if name.startswith(_ACCOUNT_VOLUME):
-                continue  # every pod has this volume, and every namespace its configmap
-            for source in (volume.get("projected") or {}).get("sources") or [volume]:
-                try:
-                    await self._check_source(pod, source)
-                except ConfigError as error:
-                    errors.append(str(error))
-            if errors:
-                text = errors[0] if len(errors) == 1 else f"[{', '.join(dict.fromkeys(errors))}]"
-                raise ConfigError(f'MountVolume.SetUp failed for volume "{name}" : {text}')
-
-    async def _check_source(self, pod: Object, source: Object) -> None:
-        for kind, ref, what in (("configMap", CONFIG_MAPS, "config"), ("secret", SECRETS, "secret")):
-            one = source.get(kind)
-            if one is None or one.get("optional"):
-                continue
-            data = await self._data(ref, pod, {"name": one.get("secretName") or one.get("name")})
-            for item in one.get("items") or []:
-                if item["key"] not in (data or {}):
-                    raise ConfigError(f"references non-existent {what} key: {item['key']}")
-
-    async def volumes(self, pod: Object) -> dict[str, Tree]:
-        """Returns the files by volume; a volume that cannot be set up is left out."""
-        found = {}
-        for volume in pod["spec"].get("volumes") or []:
-            projected = volume.get("projected")
-            sources = (projected.get("sources") or []) if projected is not None else [volume]
-            is_api = projected is not None or any(
-                kind in volume for kind in ("configMap", "secret", "downwardAPI")
-            )
-            files: dict[str, bytes] = {}
-            for source in sources if is_api else ():
-                try:
-                    files |= await self._files(pod, source)
-                except (ConfigError, DownwardError, StatusError, *CONNECTION_ERRORS):
-                    continue
-            changed = self._clock.now().timestamp()
-            found[volume["name"]] = Tree(files, changed, read_only=is_api)
-        return found
-
-    async def _files(self, pod: Object, source: Object) -> dict[str, bytes]:
-        if (one := source.get("configMap")) is not None:
-            return _items(await self._data(CONFIG_MAPS, pod, one), one)
-        if (one := source.get("secret")) is not None:
-            named = {**one, "name": one.get("secretName") or one.get("name")}
-            return _items(await self._data(SECRETS, pod, named), one)
-        if (one := source.get("downwardAPI")) is not None:
-            return self._downward(pod, one.get("items") or [])
-        if (one := source.get("serviceAccountToken")) is not None:
-            return {one["path"]: (await self._token(pod, one)).encode()}
-        return {}
-
-    def _downward(self, pod: Object, items: list[Object]) -> dict[str, bytes]:
-        files = {}
-        for item in items:
-            if reference := item.get("fieldRef"):
-                address = (pod.get("status") or {}).get("podIP") or ""
-                text = field_value(pod, reference["fieldPath"], self._host_ip, address)
-            else:
-                reference = item["resourceFieldRef"]
-                text = resource_value(pod, {}, reference)
-            files[item["path"]] = text.encode()
-        return files
-
-    async def _token(self, pod: Object, source: Object) -> str:
-        account = pod["spec"].get("serviceAccountName") or "default"
-        audience = source.get("audience")
-        body = {
-            "apiVersion": "authentication.k8s.io/v1",
-            "kind": "TokenRequest",
-            "spec": {
-                "audiences": [audience] if audience else [],
-                "expirationSeconds": source.get("expirationSeconds") or 3600,
-                "boundObjectRef": {
-                    "apiVersion": "v1",
-                    "kind": "Pod",
-                    "name": pod_spec.name_of(pod),
-                    "uid": pod_spec.uid_of(pod),
-                },
-            },
-        }
-        path = f"/api/v1/namespaces/{pod_spec.namespace_of(pod)}/serviceaccounts/{account}/token"
-        answer = await self._client.request("POST", path, body=body)
-        token: str = answer["status"]["token"]
-        return token
-
     # -- objects
 
     async def _data(self, ref: Ref, pod: Object, reference: Object) -> dict[str, bytes] | None:
@@ -269,16 +173,6 @@ class PodContents:
         texts = {key: value.encode() for key, value in (found.get("data") or {}).items()}
         binary = {key: base64.b64decode(value) for key, value in (found.get("binaryData") or {}).items()}
         return {**texts, **binary}
-
-
-def _items(data: dict[str, bytes] | None, source: Object) -> dict[str, bytes]:
-    """Returns all keys as files, or those that `items` names, at their paths."""
-    if data is None:
-        return {}
-    items = source.get("items")
-    if not items:
-        return data
-    return {item["path"]: data[item["key"]] for item in items if item["key"] in data}
 
 
 def _links(service: Object) -> dict[str, str]:

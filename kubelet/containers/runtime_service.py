@@ -4,7 +4,8 @@ A runtime acts its containers (`simulated`), or runs them as processes of this m
 specification means (volumes, secrets, claims, security contexts) is the kubelet's business: it hands over
 finished configurations. The records of sandboxes and containers (`sandbox.py`) are what CRI's
 ListPodSandbox and ContainerStatus would answer. A runtime keeps them up to date, and calls `on_change` with
-the UID of a pod of which a container changed by itself.
+the UID of a pod of which a container changed by itself. One that knows beforehand when a container ends may
+have that moment in the record instead, and need not call.
 
 Source: k8s.io/cri-api/pkg/apis/runtime/v1/api.proto, 1.36.
 """
@@ -17,6 +18,7 @@ from typing import NamedTuple, Protocol
 
 from kubeskew.apimachinery.streaming import Pipe
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
+from kubeskew.kubelet.device_managers import CDIDevice
 
 
 class ContainerRuntimeError(Exception):
@@ -63,7 +65,7 @@ class PodSandboxConfig:
     namespace: str
     name: str
     hostname: str
-    log_directory: Path  # /var/log/pods/NAMESPACE_NAME_UID of the node
+    log_directory: Path  # /var/log/pods/NAMESPACE_NAME_UID of the node; made by the runtime
     attempt: int = 0
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -127,7 +129,11 @@ class ContainerResources:
 
 @dataclass(frozen=True, slots=True)
 class ContainerConfig:
-    """The kubelet's request for a container that begins. Command, args and env have no references left."""
+    """The kubelet's request for a container that begins. Command, args and env have no references left.
+
+    What its CDI devices bring is in env, devices and mounts already. Among the annotations are those that say
+    how a container is acted (`acting.py`).
+    """
 
     name: str
     image: str  # as the pod names it
@@ -137,7 +143,7 @@ class ContainerConfig:
     env: Mapping[str, str] = field(default_factory=dict)
     mounts: Sequence[Mount] = ()
     devices: Sequence[Device] = ()
-    cdi_devices: Sequence[str] = ()
+    cdi_devices: Sequence[CDIDevice] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     stdin: bool = False
@@ -146,6 +152,7 @@ class ContainerConfig:
     stop_signal: str = ""  # empty: the image's, or SIGTERM
     security: ContainerSecurity = ContainerSecurity()
     resources: ContainerResources = ContainerResources()
+    id: str = ""  # that it is to have; empty: the runtime chooses
 
 
 class ContainerStats(NamedTuple):
@@ -178,6 +185,12 @@ class CommandResult(NamedTuple):
     stderr: bytes
 
 
+class Connection(Pipe, Protocol):
+    """A connection to a port of a pod."""
+
+    async def close(self) -> None: ...
+
+
 class CommandStreams(Protocol):
     """The streams of a command or of an attached container, from the runtime's side."""
 
@@ -190,7 +203,7 @@ class CommandStreams(Protocol):
     async def write_stderr(self, data: bytes) -> None: ...
 
     async def resized(self) -> tuple[int, int]:
-        """(columns, rows) of the terminal, once they change."""
+        """(columns, rows) of the terminal, once they change; waits for ever if they do not."""
         ...
 
 
@@ -206,6 +219,7 @@ class Image:
     size: int
     names: Sequence[str] = ()
     user: str = ""
+    seconds: float | None = None  # a pull's, where it is only acted; None: as long as the call takes
 
 
 # -- the interface
@@ -234,6 +248,9 @@ class RuntimeService(Protocol):
     """
 
     on_change: Callable[[str], None]  # called with a pod's UID when one of its containers changed by itself
+    # False: containers are acted. The kubelet spares what only a program could see (files of volumes,
+    # variables of services, the image's user), and network probes and hooks succeed.
+    runs_programs: bool
 
     async def load(self) -> None:
         """Takes up what runs already. Raises ContainerRuntimeError if nothing can be run here."""
@@ -272,13 +289,20 @@ class RuntimeService(Protocol):
         ...
 
     def stop_container(self, sandbox: Sandbox, container: Container, grace: float) -> None:
-        """Begins to stop it: its stop signal now, SIGKILL `grace` seconds later if it still runs."""
+        """Begins to stop it: its stop signal now, SIGKILL `grace` seconds later if it still runs.
+
+        Called again it can only bring the SIGKILL forward.
+        """
         ...
 
     async def update_resources(
-        self, sandbox: Sandbox, container: Container, resources: ContainerResources
+        self,
+        sandbox: Sandbox,
+        container: Container,
+        resources: ContainerResources,
+        annotations: Mapping[str, str],
     ) -> None:
-        """Raises ContainerRuntimeError."""
+        """Replaces the limits and annotations of a running container. Raises ContainerRuntimeError."""
         ...
 
     def stats(self, sandbox: Sandbox, container: Container) -> ContainerStats: ...
@@ -290,7 +314,7 @@ class RuntimeService(Protocol):
         ...
 
     def follow_logs(self, sandbox: Sandbox, container: Container) -> AsyncIterator[LogLine]:
-        """The output from now on, until the container ends."""
+        """The output from this call on (not from the first iteration), until the container ends."""
         ...
 
     async def exec_sync(
@@ -319,6 +343,6 @@ class RuntimeService(Protocol):
         """Joins the streams to the container's program until either ends."""
         ...
 
-    async def dial(self, sandbox: Sandbox, port: int) -> Pipe:
+    async def dial(self, sandbox: Sandbox, port: int) -> Connection:
         """Connects to a port of the pod, for port-forward, probes and proxies. Raises OSError."""
         ...

@@ -1,4 +1,4 @@
-"""The records that the fake container runtime keeps of a pod: its sandbox and its containers."""
+"""The records that a container runtime keeps of a pod: its sandbox and its containers."""
 
 import hashlib
 from dataclasses import dataclass, field
@@ -19,9 +19,10 @@ class Container:
     attempt: int
     image: str
     started_at: datetime
-    ends_at: datetime | None  # None: runs until stopped
-    exit_code: int
-    stops_after: float | None  # seconds it lives after SIGTERM; None: SIGTERM is ignored
+    ends_at: datetime | None = None  # when it ended, or will; None: runs until stopped
+    exit_code: int = 0
+    stops_after: float | None = 0.0  # seconds an acted one lives after SIGTERM; None: SIGTERM is ignored
+    image_reference: str = ""  # NAME@sha256:…, as the API shows it
     env: dict[str, str] = field(default_factory=dict)
     cdi_devices: list[str] = field(default_factory=list)
     argv: list[str] = field(default_factory=list)
@@ -29,14 +30,13 @@ class Container:
     stdin: bool = False
     stdin_once: bool = False
     tty: bool = False
-    mounts: list[Object] = field(default_factory=list)  # volumeMounts of its spec
     device_nodes: list[Object] = field(default_factory=list)  # as devices.DeviceNode
     host_mounts: list[Object] = field(default_factory=list)  # as devices.HostMount
     annotations: dict[str, str] = field(default_factory=dict)  # not shown by the API
-    is_fixed: bool = False  # annotations of the pod say when it ends, whatever its program does
     reason: str = ""  # why it ended, where that is neither Completed nor Error
     message: str = ""
-    cores: float = 0.0  # that it uses since `metered_at`, or since its start
+    memory: int = 0  # bytes that an acted one uses
+    cores: float = 0.0  # that an acted one uses since `metered_at`, or since its start
     core_seconds: float = 0.0  # that it had used by then
     metered_at: datetime | None = None
 
@@ -62,12 +62,19 @@ class Container:
 
     @property
     def image_id(self) -> str:
-        """Returns a made-up digest: nothing is ever pulled."""
-        repository = self.image.split("@")[0]
-        head, _, tail = repository.rpartition("/")
-        name = tail.split(":")[0]
-        digest = hashlib.sha256(self.image.encode()).hexdigest()
-        return f"{head}/{name}@sha256:{digest}" if head else f"{name}@sha256:{digest}"
+        """The image's reference, or one with a made-up digest where nothing was pulled."""
+        if self.image_reference:
+            return self.image_reference
+        return made_up_reference(self.image)
+
+
+def made_up_reference(image: str) -> str:
+    """NAME@sha256:… for an image in full that was never pulled."""
+    repository = image.split("@")[0]
+    head, _, tail = repository.rpartition("/")
+    name = tail.split(":")[0]
+    digest = hashlib.sha256(image.encode()).hexdigest()
+    return f"{head}/{name}@sha256:{digest}" if head else f"{name}@sha256:{digest}"
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity, QuantityError
 from kubeskew.kubelet import pod_spec
-from kubeskew.kubelet.containers.program import PREFIX, annotation
+from kubeskew.kubelet.containers.acting import PREFIX, annotation
 
 CPU, MEMORY = "cpu-usage", "memory-usage"
 _IDLE_CORES, _IDLE_BYTES = 0.002, 12 << 20  # of a container without requests

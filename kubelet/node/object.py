@@ -29,7 +29,15 @@ _PRESSURES = {
 }
 _READY = ("True", "KubeletReady", "kubelet is posting ready status")
 
-OWNED_FIELDS = ("capacity", "allocatable", "conditions", "addresses", "daemonEndpoints", "nodeInfo")
+OWNED_FIELDS = (
+    "capacity",
+    "allocatable",
+    "conditions",
+    "addresses",
+    "daemonEndpoints",
+    "nodeInfo",
+    "features",
+)
 
 
 def architecture() -> str:
@@ -51,6 +59,7 @@ def initial_node(config: NodeConfig, status: Object) -> Object:
         "kubernetes.io/hostname": config.name,
         "kubernetes.io/os": "linux",
     }
+    addresses = {"podCIDR": config.pod_cidr, "podCIDRs": [config.pod_cidr]} if config.pod_cidr else {}
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -59,7 +68,10 @@ def initial_node(config: NodeConfig, status: Object) -> Object:
             "labels": {**default_labels, **config.labels},
             "annotations": {"volumes.kubernetes.io/controller-managed-attach-detach": "true"},
         },
-        "spec": {"taints": [*map(dict, config.taints), {"key": NOT_READY_TAINT, "effect": "NoSchedule"}]},
+        "spec": {
+            **addresses,
+            "taints": [*map(dict, config.taints), {"key": NOT_READY_TAINT, "effect": "NoSchedule"}],
+        },
         "status": status,
     }
 
@@ -100,7 +112,15 @@ def node_status(
         ],
         "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
         "nodeInfo": _node_info(config.name, features),
+        **_node_features(present, features),
     }
+
+
+def _node_features(present: Mapping[str, Any], features: KubeletFeatures) -> Object:
+    """Without the gate, an earlier report stays (nodestatus/setters.go, NodeFeatures)."""
+    if features.supplemental_groups_policy:
+        return {"features": {"supplementalGroupsPolicy": True}}
+    return {"features": present["features"]} if present.get("features") else {}
 
 
 def _allocatable_elsewhere(present: Mapping[str, Any], capacity: Mapping[str, str]) -> dict[str, str]:

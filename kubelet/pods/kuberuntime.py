@@ -1,9 +1,10 @@
 """The containers of a pod: what to do next with them, their start with its hooks, and their stop.
 
-Containers that crash are held back. A failed postStart hook ends its container; the event does not carry the
-hook's output, so that no secret leaks. A hook runs at the same time as the pod's worker: its container counts
-as started, and the next one starts (upstream: after the hook has ended). So a hook that sleeps has no effect.
-Regular containers are stopped first, then sidecars in reverse order.
+Containers that crash are held back. A failed postStart hook ends its container; the events of hooks do not
+carry their output, so that no secret leaks. A postStart hook runs at the same time as the pod's worker: its
+container counts as started, and the next one starts (upstream: after the hook has ended). So one that sleeps
+has no effect.
+Regular containers are stopped first, then sidecars in reverse order (since 1.29).
 
 Sources: pkg/kubelet/kuberuntime: kuberuntime_manager.go (computePodActions, killPod),
 kuberuntime_container.go (startContainer).
@@ -11,7 +12,6 @@ kuberuntime_container.go (startContainer).
 
 import asyncio
 import functools
-import hashlib
 import logging
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -22,24 +22,32 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.pod_resources import is_sidecar
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.cdi import injected
-from kubeskew.kubelet.containers.images import has_unknown_programs
 from kubeskew.kubelet.containers.pod_volumes import ConfigError, EncodingError
-from kubeskew.kubelet.containers.program import Program, program_of
+from kubeskew.kubelet.containers.runtime_service import (
+    ContainerRuntimeError,
+    ContainerSecurity,
+    Image,
+    ImageError,
+)
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox, full_image_name
-from kubeskew.kubelet.containers.shell import lookup
 from kubeskew.kubelet.containers.usage import demand_of
 from kubeskew.kubelet.device_managers import ContainerDevices, DeviceError, InjectionError, combined
 from kubeskew.kubelet.features import KubeletFeatures
-from kubeskew.kubelet.pods.prober import command_of, run_in_container
+from kubeskew.kubelet.pods.container_configs import container_config, hostname_of
+from kubeskew.kubelet.pods.handlers import FOREVER
+from kubeskew.kubelet.pods.images import PULL_FAILED
 from kubeskew.kubelet.pods.services import NodeServices
-from kubeskew.kubelet.status.pod_status import WaitingReason
+from kubeskew.kubelet.status.pod_status import WaitingReason, should_restart
+from kubeskew.kubelet.volumes.pod_volumes import ContainerView
+from kubeskew.kubelet.volumes.security_context import container_security
 
-_LONGEST_SECONDS = 1e6  # upstream has no limit for hooks
 log = logging.getLogger(__name__)
 
 
 _RETRY_SECONDS = 10.0
-START_FAILED = 128  # the exit code of a container whose program could not be started
+_SOON_SECONDS = 2.0  # until a pod whose first image failed is looked at again: its sandbox is news
+_SHORTEST_GRACE = 2.0  # seconds that a container has after its hook
+START_ERROR = "StartError"  # why a container ended whose program could not be started
 _KINDS = {
     "spec.containers": "container",
     "spec.initContainers": "init_container",
@@ -53,7 +61,8 @@ class PodActions:
 
     start: list[Object] = field(default_factory=list)  # at once
     restart: list[tuple[Object, Container]] = field(default_factory=list)  # ended; after their back-off
-    replace: list[Container] = field(default_factory=list)  # running with an image that is no longer wanted
+    # Running with an image that is no longer wanted, and the event about it.
+    replace: list[tuple[Container, str]] = field(default_factory=list)
 
 
 def next_steps(
@@ -81,7 +90,7 @@ def next_steps(
         sidecar = features.sidecars and is_sidecar(spec)
         if begun and not sidecar:
             continue
-        if not _init_step(pod, spec, sandbox, now, steps, sidecar=sidecar) or spec["name"] in unstarted:
+        if not _init_step(pod, spec, sandbox, now, steps, features) or spec["name"] in unstarted:
             return steps
     for spec in pod_spec.containers(pod):
         latest = sandbox.latest(spec["name"])
@@ -89,46 +98,35 @@ def next_steps(
             steps.start.append(spec)
         elif latest.running(now):
             if latest.image != full_image_name(spec.get("image") or ""):
-                steps.replace.append(latest)
+                text = f"Container {latest.name} definition changed, will be restarted"
+                steps.replace.append((latest, text))
         elif latest.id in stopped:
             steps.start.append(spec)
-        elif should_restart(pod, spec, latest, features):
+        elif should_restart(pod, spec, latest.exit_code, features):
             steps.restart.append((spec, latest))
     return steps
 
 
 def _init_step(
-    pod: Object, spec: Object, sandbox: Sandbox, now: datetime, steps: PodActions, *, sidecar: bool
+    pod: Object, spec: Object, sandbox: Sandbox, now: datetime, steps: PodActions, features: KubeletFeatures
 ) -> bool:
     """Adds what this init container needs; returns whether the next one may begin."""
     latest = sandbox.latest(spec["name"])
+    sidecar = features.sidecars and is_sidecar(spec)
     if latest is None:
         steps.start.append(spec)
         return False
     if latest.running(now):
+        changed = latest.image != full_image_name(spec.get("image") or "")
+        if sidecar and changed and features.restarts_changed_sidecars:
+            steps.replace.append((latest, f"Init container {latest.name} definition changed"))
         return sidecar
     if sidecar:
         steps.restart.append((spec, latest))
         return True
-    if latest.exit_code != 0 and pod_spec.restart_policy(pod) != "Never":
+    if latest.exit_code != 0 and should_restart(pod, spec, latest.exit_code, features):
         steps.restart.append((spec, latest))
     return latest.exit_code == 0
-
-
-def should_restart(pod: Object, spec: Object, ended: Container, features: KubeletFeatures) -> bool:
-    """A regular container's own rules and policy come before the pod's."""
-    policy = pod_spec.restart_policy(pod)
-    if features.container_restart_rules:
-        for rule in spec.get("restartPolicyRules") or []:
-            if rule.get("action") == "Restart" and _matches(rule.get("exitCodes") or {}, ended.exit_code):
-                return True
-        policy = spec.get("restartPolicy") or policy
-    return policy == "Always" or (policy == "OnFailure" and ended.exit_code != 0)
-
-
-def _matches(exit_codes: Object, code: int) -> bool:
-    listed = code in (exit_codes.get("values") or [])
-    return listed == (exit_codes.get("operator") != "NotIn")
 
 
 def next_change(sandbox: Sandbox, now: datetime) -> datetime | None:
@@ -145,12 +143,12 @@ class PostStartHooks:
         self._tasks: list[asyncio.Task[None]] = []
 
     def run(self, pod: Object, sandbox: Sandbox, container: Container, spec: Object) -> None:
-        """Begins the container's hook, if its command and the container's run here."""
-        argv = command_of((spec.get("lifecycle") or {}).get("postStart"))
-        if not argv or not self._services.runtime.container_process(sandbox, container).setting.runs_here:
+        """Begins the container's hook, if it has one."""
+        handler = (spec.get("lifecycle") or {}).get("postStart")
+        if handler is None:
             return
         task = asyncio.create_task(
-            self._run(pod, sandbox, container, argv), name=f"postStart of {container.name}"
+            self._run(pod, sandbox, container, spec, handler), name=f"postStart of {container.name}"
         )
         self._tasks.append(task)
         task.add_done_callback(self._tasks.remove)
@@ -159,19 +157,19 @@ class PostStartHooks:
         for task in tuple(self._tasks):
             task.cancel()
 
-    async def _run(self, pod: Object, sandbox: Sandbox, container: Container, argv: list[str]) -> None:
+    async def _run(
+        self, pod: Object, sandbox: Sandbox, container: Container, spec: Object, handler: Object
+    ) -> None:
         services = self._services
-        code, _ = await run_in_container(
-            services.runtime, services.clock, sandbox, container, argv, _LONGEST_SECONDS
-        )
-        if not code or not container.running(services.clock.now()):
+        succeeds = await services.asker.hook(sandbox, container, spec, handler, FOREVER)
+        if succeeds or not container.running(services.clock.now()):
             return
         where = pod_spec.field_path(pod, container.name)
         event = services.recorder.event
         event(pod, "Warning", "FailedPostStartHook", "PostStartHook failed", field_path=where)
         event(pod, "Normal", "Killing", "FailedPostStartHook", field_path=where)
         services.runtime.stop_container(sandbox, container, pod_spec.grace_seconds(pod))
-        services.runtime.on_end(sandbox.pod_uid)
+        services.runtime.on_change(sandbox.pod_uid)
 
 
 class ContainerStarter:
@@ -221,48 +219,96 @@ class ContainerStarter:
         self, pod: Object, sandbox: Sandbox, spec: Object, held_back: dict[str, WaitingReason]
     ) -> bool:
         services, name = self._services, spec["name"]
-        texts, image = services.features.events, spec.get("image") or ""
         if (known := self._still_failing(name)) is not None:
             held_back[name] = known
             return False
         kind = _KINDS[pod_spec.field_path(pod, name).partition("{")[0]]
+        emit = functools.partial(self._emit_event, pod, spec)
         services.metrics.started_containers.labels(kind).inc()  # attempts, as upstream's
-        self._report_image(pod, spec, image)
+        errors = services.metrics.started_containers_errors
         try:
+            image = await services.images.ensure(pod, spec, emit)
+            await self._ensure_image_volumes(pod, spec)
             devices = await self._devices(pod, spec)
             env = await self._environment(pod, sandbox, spec)
-        except (DeviceError, ConfigError) as error:
-            refused = isinstance(error, InjectionError | EncodingError)
-            reason = "CreateContainerError" if refused else "CreateContainerConfigError"
-            services.metrics.started_containers_errors.labels(kind, reason).inc()
-            held_back[name] = WaitingReason(reason, str(error))
-            until = services.clock.now() + timedelta(seconds=_RETRY_SECONDS)
-            self._failed[name] = until, held_back[name]
-            self._try_again_at(until)
-            self._emit_event(pod, spec, "Warning", "Failed", f"Error: {error}")
+            view = ContainerView(
+                hostname_of(pod, services.features),
+                (sandbox.ip,) if sandbox.ip else (),
+                {**devices.default_env, **env},
+                devices.mounts,
+            )
+            files = services.volumes.files_of(pod, spec, view)
+            config = container_config(
+                pod,
+                spec,
+                env,
+                devices,
+                files,
+                security=self._security(pod, spec, image),
+                features=services.features.container,
+                demand=demand_of(pod, spec),
+                node_memory=services.node_memory,
+                cuts=services.features.environment.cuts_characters,
+            )
+            container = await services.runtime.start_container(sandbox, config)
+        except ImageError as error:
+            errors.labels(kind, error.reason).inc()
+            soon = error.reason == PULL_FAILED and name not in self._failed
+            seconds = _SOON_SECONDS if soon else _RETRY_SECONDS
+            self._hold_back(name, WaitingReason(error.reason, str(error)), held_back, seconds)
+            emit("Warning", "Failed", f"Error: {error.reason}")
             return False
-        failure = start_failure(spec, image)
-        container = services.runtime.start_container(
-            sandbox,
-            name,
-            image,
-            Program(0.0, START_FAILED, is_fixed=True) if failure else program_of(pod, spec),
-            env={**devices.default_env, **env, **devices.env},
-            devices=devices,
-            spec=spec,
-            failure=failure,
-            cores=demand_of(pod, spec).cores,
-        )
-        self._emit_event(pod, spec, "Normal", "Created", texts.created.format(name=name))
-        if failure:
-            services.metrics.started_containers_errors.labels(kind, "RunContainerError").inc()
-            self._emit_event(pod, spec, "Warning", "Failed", f"Error: {failure}")
-            if should_restart(pod, spec, container, services.features):
-                held_back[name] = WaitingReason("RunContainerError", failure)
+        except (DeviceError, ConfigError, ContainerRuntimeError) as error:
+            refused = isinstance(error, InjectionError | EncodingError | ContainerRuntimeError)
+            reason = "CreateContainerError" if refused else "CreateContainerConfigError"
+            errors.labels(kind, reason).inc()
+            self._hold_back(name, WaitingReason(reason, str(error)), held_back)
+            emit("Warning", "Failed", f"Error: {error}")
+            return False
+        texts = services.features.events
+        emit("Normal", "Created", texts.created.format(name=name))
+        if container.reason == START_ERROR:
+            errors.labels(kind, "RunContainerError").inc()
+            emit("Warning", "Failed", f"Error: {container.message}")
+            if should_restart(pod, spec, container.exit_code, services.features):
+                held_back[name] = WaitingReason("RunContainerError", container.message)
             return True
-        self._emit_event(pod, spec, "Normal", "Started", texts.started.format(name=name))
+        emit("Normal", "Started", texts.started.format(name=name))
         self.hooks.run(pod, sandbox, container, spec)
         return True
+
+    def _hold_back(
+        self,
+        name: str,
+        reason: WaitingReason,
+        held_back: dict[str, WaitingReason],
+        seconds: float = _RETRY_SECONDS,
+    ) -> None:
+        """Has a container tried again some time later."""
+        until = self._services.clock.now() + timedelta(seconds=seconds)
+        held_back[name] = reason
+        self._failed[name] = until, reason
+        self._try_again_at(until)
+
+    async def _ensure_image_volumes(self, pod: Object, spec: Object) -> None:
+        """Pulls the images that the container mounts as volumes. Raises ImageError."""
+        if not self._services.volumes.are_directories:
+            return
+        emit = functools.partial(self._services.recorder.event, pod)
+        mounted = {mount["name"] for mount in spec.get("volumeMounts") or ()}
+        for volume in pod["spec"].get("volumes") or ():
+            source = volume.get("image")
+            if source is not None and volume["name"] in mounted:
+                wanted = {"image": source.get("reference"), "imagePullPolicy": source.get("pullPolicy")}
+                await self._services.images.ensure(pod, wanted, emit)
+
+    def _security(self, pod: Object, spec: Object, image: Image) -> ContainerSecurity:
+        """Raises ConfigError; not for programs that are only acted."""
+        if not self._services.runtime.runs_programs:
+            return ContainerSecurity()
+        checks_range = self._services.features.container.checks_user_range
+        groups = self._services.volumes.groups(pod)
+        return container_security(pod, spec, image.user, checks_range=checks_range, more_groups=groups)
 
     async def _devices(self, pod: Object, spec: Object) -> ContainerDevices:
         """Combines the devices of claims and of device plugins, and injects those of CDI. Raises
@@ -280,30 +326,16 @@ class ContainerStarter:
         self._try_again_at(failed[0])
         return failed[1]
 
-    def _report_image(self, pod: Object, spec: Object, image: str) -> None:
-        """Records the image's events before every attempt: it is present, or pulled at once."""
-        texts = self._services.features.events
-        if spec.get("imagePullPolicy") != "Always":
-            self._emit_event(pod, spec, "Normal", "Pulled", texts.pulled.format(image=image))
-            return
-        self._emit_event(pod, spec, "Normal", "Pulling", f'Pulling image "{image}"')
-        took, size = pull_of(image)
-        self._emit_event(
-            pod, spec, "Normal", "Pulled", texts.fetched.format(image=image, took=took, size=size)
-        )
-
     async def _environment(self, pod: Object, sandbox: Sandbox, spec: Object) -> dict[str, str]:
         """Raises ConfigError.
 
         What only a program can see is read only if one runs here.
         """
-        contents, recorder = self._services.contents, self._services.recorder
-        warn = functools.partial(recorder.event, pod, "Warning", "InvalidEnvironmentVariableNames")
-        env = await contents.environment(pod, spec, sandbox.ip, warn)
-        argv = [*(spec.get("command") or []), *(spec.get("args") or [])]
-        if argv and lookup.knows(argv[0]) and lookup.may_use_files_or_variables(argv):
-            env = {**await contents.service_links(pod), **env}
-            self._services.runtime.set_volumes(sandbox.pod_uid, await contents.volumes(pod))
+        services = self._services
+        warn = functools.partial(services.recorder.event, pod, "Warning", "InvalidEnvironmentVariableNames")
+        env = await services.contents.environment(pod, spec, sandbox.ip, warn)
+        if services.runtime.runs_programs:
+            return {**await services.contents.service_links(pod), **env}
         return env
 
     def _try_again_at(self, moment: datetime) -> None:
@@ -314,142 +346,143 @@ class ContainerStarter:
         self._services.recorder.event(pod, kind, reason, message, field_path=where)
 
 
-def start_failure(spec: Object, image: str) -> str:
-    """The error of containerd for a program that is not in the image; empty if it is, or may be."""
-    argv = [*(spec.get("command") or []), *(spec.get("args") or [])]
-    name = argv[0] if argv else ""
-    if not name or lookup.knows(name) or has_unknown_programs(image) or "$" in name:
-        return ""
-    why = f"stat {name}: no such file or directory" if "/" in name else "executable file not found in $PATH"
-    return (
-        "failed to create containerd task: failed to create shim task: OCI runtime create failed: "
-        f'runc create failed: unable to start container process: exec: "{name}": {why}: unknown'
-    )
-
-
 def _key(pod: Object, spec: Object) -> str:
     return f"{pod_spec.uid_of(pod)}/{spec['name']}"
-
-
-def pull_of(image: str) -> tuple[str, int]:
-    """(time as Go prints it, bytes) of a pull are always the same for an image."""
-    digest = hashlib.sha256(image.encode()).digest()
-    return f"{200 + digest[0] * 3}ms", int.from_bytes(digest[1:5]) % 100_000_000 + 2_000_000
 
 
 class PodKiller:
     def __init__(self, services: NodeServices) -> None:
         self._services = services
-        self._announced: set[str] = set()  # containers whose Killing event is out
+        self._announced: dict[str, float] = {}  # containers that end, by when at the latest (monotonic)
         self.replaced: set[str] = set()  # containers stopped to be started again
-        self._hooks: dict[str, asyncio.Task[None]] = {}  # preStop hooks that run
+        self._hooks: dict[str, asyncio.Task[None]] = {}  # preStop hooks
+        self._waiting: set[str] = set()  # containers that have to wait for the end of others
         self._deadline: float | None = None  # end of the grace period, monotonic
 
-    def kill(self, pod: Object, sandbox: Sandbox) -> float:
+    def kill(self, pod: Object, sandbox: Sandbox) -> float | None:
         """Stops what has to stop now; returns the seconds until the next step, zero when nothing runs any
-        more."""
-        now = self._services.clock.now()
-        grace = self._remaining_grace(pod)
+        more, None while only the runtime knows when.
+
+        The hooks of all containers run at once. Sidecars get their signal once those before them have ended,
+        or the grace period is over (kuberuntime_termination_order.go).
+        """
+        clock = self._services.clock
+        now, deadline = clock.now(), self._ends_by(pod)
+        over = clock.monotonic() >= deadline
+        its_turn = True
+        moments: list[float | None] = []
+        waits = False
         for wave in self._waves(pod, sandbox):
             running = [container for container in wave if container.running(now)]
             for container in running:
-                self._stop(pod, sandbox, container, grace)
+                message = f"Stopping container {container.name}"
+                self._stop(pod, sandbox, container, deadline, message, waits=not (its_turn or over))
             alive = [container for container in running if container.running(now)]
-            if alive:
-                return max(_seconds_left(alive, now), 0.001)
-        return 0.0
+            if alive and (its_turn or over):
+                moments.append(_seconds_left(alive, now))
+            waits |= bool(alive) and not (its_turn or over)
+            its_turn &= not alive
+        if waits:
+            moments.append(deadline - clock.monotonic())
+        if not moments:
+            return 0.0
+        known = [seconds for seconds in moments if seconds is not None]
+        return max(min(known), 0.001) if known else None
 
     def replace(
         self,
         pod: Object,
         sandbox: Sandbox,
         container: Container,
-        why: str = "definition changed, will be restarted",
+        message: str,
     ) -> None:
         """Stops a container that is to be started again."""
         self.replaced.add(container.id)
         if container.id not in self._announced:
-            self._announced.add(container.id)
-            self._emit_event(pod, container, f"Container {container.name} {why}")
-            delay = _pre_stop_seconds(pod, container.name)
-            grace = pod_spec.grace_seconds(pod)
-            self._services.runtime.stop_container(sandbox, container, grace, delay)
+            deadline = self._services.clock.monotonic() + pod_spec.grace_seconds(pod)
+            self._stop(pod, sandbox, container, deadline, message)
 
     def _waves(self, pod: Object, sandbox: Sandbox) -> list[list[Container]]:
-        """Groups stop one after the other: regular containers together, then each sidecar, the last one
-        first."""
+        """Groups that stop one after the other: regular containers with all others, then each sidecar, the
+        last one first. Releases that do not order them have one group."""
         order = {spec["name"]: index for index, spec in enumerate(pod_spec.init_containers(pod))}
         sidecars = {spec["name"] for spec in pod_spec.init_containers(pod) if is_sidecar(spec)}
+        if not self._services.features.orders_termination:
+            sidecars = set()
         regular = [container for container in sandbox.containers if container.name not in sidecars]
         late = [container for container in sandbox.containers if container.name in sidecars]
         late.sort(key=lambda container: -order[container.name])
         return [regular, *([container] for container in late)]
 
-    def _stop(self, pod: Object, sandbox: Sandbox, container: Container, grace: float) -> None:
-        services = self._services
+    def _stop(
+        self,
+        pod: Object,
+        sandbox: Sandbox,
+        container: Container,
+        deadline: float,
+        message: str,
+        *,
+        waits: bool = False,
+    ) -> None:
+        """Begins to stop a container: its hook now, its signal after that and once it does not wait for
+        others. Later only a nearer deadline changes anything."""
         if container.id not in self._announced:
-            self._announced.add(container.id)
-            message = f"Stopping container {container.name}"
-            self._emit_event(pod, container, message)
-            argv = self._hook(pod, sandbox, container)
-            if argv:
-                services.runtime.kill_container(sandbox, container, grace)
-                work = self._stop_after_hook(pod, sandbox, container, argv, grace)
-                self._hooks[container.id] = asyncio.create_task(work, name=f"preStop of {container.name}")
-                return
-            delay = _pre_stop_seconds(pod, container.name)
-            services.runtime.stop_container(sandbox, container, grace, delay)
-        else:
-            services.runtime.kill_container(sandbox, container, grace)
+            self._announced[container.id] = deadline
+            self._emit_event(pod, container, "Normal", "Killing", message)
+            self._waiting.add(container.id)
+            self._begin_hook(pod, sandbox, container, deadline)
+        nearer = deadline < self._announced[container.id]
+        self._announced[container.id] = min(deadline, self._announced[container.id])
+        if not waits:
+            hook = self._hooks.get(container.id)
+            due = container.id in self._waiting and (hook is None or hook.done())
+            self._waiting.discard(container.id)
+            if due or nearer:
+                self._signal(sandbox, container)
 
-    def _hook(self, pod: Object, sandbox: Sandbox, container: Container) -> list[str]:
-        """A preStop hook that does not run here has no command."""
+    def _signal(self, sandbox: Sandbox, container: Container) -> None:
+        """Every container has two seconds at least from its signal on."""
+        left = self._announced[container.id] - self._services.clock.monotonic()
+        self._services.runtime.stop_container(sandbox, container, max(_SHORTEST_GRACE, left))
+
+    def _begin_hook(self, pod: Object, sandbox: Sandbox, container: Container, deadline: float) -> None:
         specs = [*pod_spec.containers(pod), *pod_spec.init_containers(pod)]
         spec: Object = next((spec for spec in specs if spec["name"] == container.name), {})
-        argv = command_of((spec.get("lifecycle") or {}).get("preStop"))
-        return (
-            argv
-            if argv and self._services.runtime.container_process(sandbox, container).setting.runs_here
-            else []
-        )
+        handler = (spec.get("lifecycle") or {}).get("preStop")
+        grace = deadline - self._services.clock.monotonic()
+        if handler is None or grace <= 0:
+            return
+        work = self._run_hook(pod, sandbox, container, spec, handler, grace)
+        self._hooks[container.id] = asyncio.create_task(work, name=f"preStop of {container.name}")
 
-    async def _stop_after_hook(
-        self, pod: Object, sandbox: Sandbox, container: Container, argv: list[str], grace: float
+    async def _run_hook(
+        self,
+        pod: Object,
+        sandbox: Sandbox,
+        container: Container,
+        spec: Object,
+        handler: Object,
+        grace: float,
     ) -> None:
-        """Runs the hook, then sends SIGTERM with the rest of the grace period, two seconds at least."""
         services = self._services
-        begun = services.clock.monotonic()
-        code, output = await run_in_container(
-            services.runtime, services.clock, sandbox, container, argv, grace
-        )
-        if code:
-            text = f"PreStopHook failed: {output}"
-            where = pod_spec.field_path(pod, container.name)
-            services.recorder.event(pod, "Warning", "FailedPreStopHook", text, field_path=where)
-        left = max(2.0, grace - (services.clock.monotonic() - begun))
-        services.runtime.stop_container(sandbox, container, left)
-        services.runtime.on_end(sandbox.pod_uid)
+        if not await services.asker.hook(sandbox, container, spec, handler, grace):
+            self._emit_event(pod, container, "Warning", "FailedPreStopHook", "PreStopHook failed")
+        if container.id not in self._waiting:
+            self._signal(sandbox, container)
+        services.runtime.on_change(sandbox.pod_uid)
 
-    def _emit_event(self, pod: Object, container: Container, message: str) -> None:
+    def _emit_event(self, pod: Object, container: Container, kind: str, reason: str, text: str) -> None:
         where = pod_spec.field_path(pod, container.name)
-        self._services.recorder.event(pod, "Normal", "Killing", message, field_path=where)
+        self._services.recorder.event(pod, kind, reason, text, field_path=where)
 
-    def _remaining_grace(self, pod: Object) -> float:
+    def _ends_by(self, pod: Object) -> float:
         """All groups share one grace period, which a second DELETE can shorten."""
-        now = self._services.clock.monotonic()
-        ends = now + pod_spec.grace_seconds(pod)
+        ends = self._services.clock.monotonic() + pod_spec.grace_seconds(pod)
         self._deadline = ends if self._deadline is None else min(self._deadline, ends)
-        return max(0.0, self._deadline - now)
+        return self._deadline
 
 
-def _seconds_left(containers: list[Container], now: datetime) -> float:
+def _seconds_left(containers: list[Container], now: datetime) -> float | None:
+    """None if the end of one is not known."""
     ends = [c.ends_at for c in containers if c.ends_at is not None]
-    return (max(ends) - now).total_seconds() if ends else 0.0
-
-
-def _pre_stop_seconds(pod: Object, name: str) -> float:
-    """Only a preStop hook that is a `sleep` delays SIGTERM here."""
-    specs = [*pod_spec.containers(pod), *pod_spec.init_containers(pod)]
-    spec: Object = next((spec for spec in specs if spec["name"] == name), {})
-    hook = ((spec.get("lifecycle") or {}).get("preStop") or {}).get("sleep") or {}
-    return float(hook.get("seconds") or 0)
+    return max((max(ends) - now).total_seconds(), 0.001) if len(ends) == len(containers) else None

@@ -27,12 +27,14 @@ from kubeskew.kubelet.device_managers import DeviceError, EmptyPodSharedPoolErro
 from kubeskew.kubelet.pods.pod_worker import PodWorker
 from kubeskew.kubelet.pods.services import NodeServices
 from kubeskew.kubelet.sysctls import forbidden_sysctl
+from kubeskew.kubelet.volumes.security_context import app_armor_refusal
 
 log = logging.getLogger(__name__)
 
 HASH, MIRROR = "kubernetes.io/config.hash", "kubernetes.io/config.mirror"
 SEEN, SOURCE = "kubernetes.io/config.seen", "kubernetes.io/config.source"
 _RETRY_SECONDS = 1.0
+_CLEANING_SECONDS = 30.0
 # Static pods stay on a node in trouble (config/common.go).
 _TOLERATION = {"operator": "Exists", "effect": "NoExecute"}
 
@@ -167,6 +169,7 @@ class PodManager:
         self._waiting: set[str] = set()  # pods that are not admitted yet
         self._arrivals: asyncio.Queue[PodWorker | None] = asyncio.Queue()  # None ends the first pods
         self._admitting: asyncio.Task[None] | None = None
+        self._cleaning: asyncio.Task[None] | None = None
 
     def active_uids(self) -> set[str]:
         return {uid for uid, worker in self._workers.items() if worker.active}
@@ -186,12 +189,6 @@ class PodManager:
         active = self.active_uids()
         return [pod for pod in self.pods() if pod_spec.uid_of(pod) in active]
 
-    async def load(self, pod: Object) -> None:
-        """Commands in the pod's containers find the files of its volumes after this."""
-        if pod["spec"].get("volumes"):
-            volumes = await self._services.contents.volumes(pod)
-            self._services.runtime.set_volumes(pod_spec.uid_of(pod), volumes)
-
     def _wake(self, uid: str) -> None:
         worker = self._workers.get(uid)
         if worker is not None:
@@ -207,7 +204,7 @@ class PodManager:
         self._informer.start()
         await self._informer.synced()
         self._started = True
-        self._services.runtime.on_end = self._wake
+        self._services.runtime.on_change = self._wake
         pods = sorted(self._informer.list(), key=_age)
         self._services.allocations.retain({pod_spec.uid_of(pod) for pod in pods})
         for pod in pods:
@@ -218,13 +215,26 @@ class PodManager:
             if sandbox.pod_uid not in self._workers:
                 log.info("pod %s/%s went while no kubelet ran", sandbox.namespace, sandbox.name)
                 self._end_orphan(sandbox)
+        if self._services.volumes.are_directories:
+            self._cleaning = asyncio.create_task(self._clean_up(), name="directories of pods")
+
+    async def _clean_up(self) -> None:
+        """Removes from time to time what is left of pods that are gone; does not end."""
+        while True:
+            known = {sandbox.pod_uid for sandbox in self._services.runtime.sandboxes()}
+            try:
+                await self._services.volumes.clean_up(known | set(self._workers))
+            except OSError as error:
+                log.error("cannot clean up directories of pods: %s", error)
+            await self._services.clock.sleep(_CLEANING_SECONDS)
 
     async def stop(self) -> None:
         """Stops working; containers go on."""
         self._started = False
         await self._informer.stop()
         admitting = [self._admitting] if self._admitting is not None else []
-        tasks = [*admitting, *self._tasks.values()]
+        cleaning = [self._cleaning] if self._cleaning is not None else []
+        tasks = [*admitting, *cleaning, *self._tasks.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -299,6 +309,7 @@ class PodManager:
         pod = worker.allocated_pod
         rejection = self._with_sysctls(pod) or await self._without_devices(pod)
         rejection = rejection or await self._fresh_verdict(pod)
+        rejection = rejection or self._with_profiles(pod)
         rejection = rejection or self._unwritten(pod)
         if rejection is not None:
             log.warning("pod %s: %s", pod_spec.full_name(worker.pod), rejection.message)
@@ -318,6 +329,11 @@ class PodManager:
         rules = self._services.features.admission
         text = forbidden_sysctl(pod, rules.safe_sysctls, rules.sysctl_namespaces)
         return Rejection("SysctlForbidden", text) if text else None
+
+    def _with_profiles(self, pod: Object) -> Rejection | None:
+        """A pod whose programs run is refused if it wants AppArmor, which no node here has."""
+        text = app_armor_refusal(pod) if self._services.runtime.runs_programs else ""
+        return Rejection("AppArmor", text) if text else None
 
     async def _without_devices(self, pod: Object) -> Rejection | None:
         """Allocates plugin devices, exclusive CPUs and memory to the pod, or gives a reason if that fails."""
@@ -351,14 +367,11 @@ class PodManager:
         uid = pod_spec.uid_of(pod)
         besides = self._waiting | {uid}
         others = [worker.allocated_pod for worker in workers if worker.active and worker.uid not in besides]
-        rules = self._services.features.admission
         return admit(
             pod,
             self._node(),
             others,
-            delegated_to_dra=rules.delegated_to_dra,
-            refuses_sidecars=rules.refuses_sidecars,
-            overlooks_sidecar_ports=rules.overlooks_sidecar_ports,
+            self._services.features.admission,
             plugged=self._services.plugins.allocated_for(pod),
         )
 

@@ -6,10 +6,10 @@ through them once, in this order. What its containers use is noted when its anno
 """
 
 import asyncio
+import functools
 import logging
 from datetime import datetime, timedelta
 
-from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.clock import parse_timestamp, timestamp
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.pod_resources import TERMINAL_PHASES, is_terminal
@@ -17,36 +17,56 @@ from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.allocation import RETRY_SECONDS as RESIZE_RETRY_SECONDS
 from kubeskew.kubelet.allocation import FitCheck, Resizer
 from kubeskew.kubelet.containers.pod_volumes import ConfigError
-from kubeskew.kubelet.containers.runtime import FakeRuntime
+from kubeskew.kubelet.containers.runtime_service import ContainerResources, ContainerRuntimeError
 from kubeskew.kubelet.containers.sandbox import Sandbox
 from kubeskew.kubelet.containers.usage import demand_of, errors_of
 from kubeskew.kubelet.device_managers import DeviceError
+from kubeskew.kubelet.pods.container_configs import acted, sandbox_config
 from kubeskew.kubelet.pods.kuberuntime import ContainerStarter, PodKiller, next_change, next_steps
 from kubeskew.kubelet.pods.prober import Prober
 from kubeskew.kubelet.pods.services import NodeServices
+from kubeskew.kubelet.pods.volume_sync import RETRY_SECONDS as VOLUME_RETRY_SECONDS
+from kubeskew.kubelet.pods.volume_sync import VolumeSync
 from kubeskew.kubelet.status.pod_status import View, WaitingReason, pod_status, rejected_status
+from kubeskew.kubelet.volumes.container_resources import container_resources
+from kubeskew.kubelet.volumes.dns import pod_dns
+from kubeskew.kubelet.volumes.termination_message import POD_LIMIT
 
 log = logging.getLogger(__name__)
 
 
 RETRY_SECONDS = 10.0  # kubelet.go: backOffPeriod
-_VOLUME_RETRY_SECONDS = 2.0  # upstream's waits begin at 0.5 s and double
+_EVICTION_GRACE = 1  # seconds (eviction_manager.go, immediateEvictionGracePeriodSeconds)
+_SANDBOX_CHANGED = "Pod sandbox changed, it will be killed and re-created."
 _DEADLINE = "Pod was active on the node longer than the specified deadline"
 
 
-class UsageMeter:
-    """Has the runtime count what one pod's containers use, and reports annotations that are no amounts."""
+class ResourceUpdater:
+    """Hands the limits and the use of one pod's containers to the runtime where they changed, and reports
+    annotations that are no amounts."""
 
-    def __init__(self, runtime: FakeRuntime, recorder: EventRecorder) -> None:
-        self._runtime = runtime
-        self._recorder = recorder
+    def __init__(self, services: NodeServices) -> None:
+        self._runtime = services.runtime
+        self._recorder = services.recorder
+        self._node_memory = services.node_memory
+        self._features = services.features.container
         self._reported: tuple[str, ...] = ()
+        self._known: dict[str, tuple[ContainerResources, dict[str, str]]] = {}  # by container id
 
-    def follow(self, pod: Object, sandbox: Sandbox, now: datetime) -> None:
+    async def follow(self, pod: Object, sandbox: Sandbox, now: datetime) -> None:
         for spec in pod_spec.all_containers(pod):
             container = sandbox.latest(spec["name"])
-            if container is not None and container.running(now):
-                self._runtime.meter(sandbox, container, demand_of(pod, spec).cores)
+            if container is None or not container.running(now):
+                continue
+            resources = container_resources(pod, spec, self._node_memory, self._features)
+            wanted = resources, acted(pod, spec, demand_of(pod, spec))
+            if self._known.get(container.id) == wanted:
+                continue
+            self._known[container.id] = wanted
+            try:
+                await self._runtime.update_resources(sandbox, container, *wanted)
+            except ContainerRuntimeError as error:
+                log.warning("container %s of pod %s: %s", container.name, pod_spec.full_name(pod), error)
         wrong = tuple(errors_of(pod))
         for text in wrong if wrong != self._reported else ():
             self._recorder.event(pod, "Warning", "InvalidUsage", text)
@@ -68,6 +88,7 @@ class PodWorker:
         self._forgotten = False  # nobody ends its deletion
         self._done = is_terminal(pod)
         self._killed = False  # terminating has begun
+        self._evicted = False  # its containers have less time to end
         self._settled = False  # containers stopped, devices back, the end reported
         self._finished = False  # the object's deletion is under way
         self._reason = self._message = ""
@@ -78,9 +99,17 @@ class PodWorker:
         known = services.allocations.of(pod) if services.features.resizes else None
         self._resizer = Resizer(known)
         self._prober = Prober(
-            services.runtime, services.clock, services.recorder, self.wake, services.features
+            services.runtime,
+            services.clock,
+            services.recorder,
+            self.wake,
+            services.features,
+            services.asker,
+            services.probes,
         )
-        self._meter = UsageMeter(services.runtime, services.recorder)
+        self._resources = ResourceUpdater(services)
+        self._volumes = VolumeSync(services.volumes, services.recorder)
+        self._messages: dict[str, str] = {}  # with which containers ended, by their ids
         self.fit_check: FitCheck | None = None  # the node's answer to the pod's resources
         self._held_back: dict[str, WaitingReason] = {}
         services.statuses.observe(pod)
@@ -105,6 +134,7 @@ class PodWorker:
 
     def update(self, pod: Object) -> None:
         self.pod = pod
+        self._volumes.pod_changed()
         self._services.statuses.observe(pod)
         self._wake.set()
 
@@ -125,7 +155,8 @@ class PodWorker:
         self._forgotten = services.features.admission.forgets_rejected and pod_spec.is_deleted(self.pod)
         services.metrics.admission_rejections.labels(reason).inc()
         services.recorder.event(self.pod, "Warning", reason, message)
-        services.statuses.put(self.pod, rejected_status(self.pod, reason, message, services.clock.now()))
+        rejected = rejected_status(self.pod, reason, message, services.clock.now(), services.features)
+        services.statuses.put(self.pod, rejected)
 
     # -- the loop
 
@@ -142,8 +173,10 @@ class PodWorker:
         finally:
             self._prober.stop()
             self._starter.hooks.stop()
-        self._services.runtime.remove_sandbox(self.uid)
+        await self._services.runtime.remove_pod_sandbox(self.uid)
+        await self._services.volumes.remove_pod(self.uid)
         self._services.backoff.forget(self.uid)
+        self._services.images.forget(self.uid)
 
     async def _pause(self, seconds: float | None) -> None:
         """Waits for `seconds` (None: for ever) or news."""
@@ -186,7 +219,7 @@ class PodWorker:
         if sandbox is not None:
             current = {**self.pod, "status": services.statuses.current(self.pod)}
             self._prober.follow(current, sandbox)
-            self._meter.follow(self.pod, sandbox, now)
+            await self._resources.follow(self.allocated_pod, sandbox, now)
         if sandbox is None or not self._is_replacing(sandbox):
             status = self._status(sandbox, now)
             if status["phase"] in TERMINAL_PHASES:
@@ -194,8 +227,15 @@ class PodWorker:
                 self._killed = True
                 return 0
             services.statuses.put(self.pod, status)
-        if sandbox is None:
+        if sandbox is not None and not sandbox.ready:  # it was lost with the process that kept it
+            services.recorder.event(self.pod, "Normal", "SandboxChanged", _SANDBOX_CHANGED)
+        if sandbox is None or not sandbox.ready:
             return await self._prepare_sandbox()
+        if services.volumes.are_directories:
+            if not await self._volumes.sync(self.pod, now):
+                return VOLUME_RETRY_SECONDS
+            if self._volumes.excess:
+                return self._evict(self._volumes.excess)
         started = await self._run_containers(sandbox, now)
         return 0 if started else self._until_next(sandbox, now)
 
@@ -203,7 +243,8 @@ class PodWorker:
         for name in self._resizer.resize(self.pod, self.fit_check):
             container = sandbox.latest(name) if sandbox is not None else None
             if sandbox is not None and container is not None and container.running(now):
-                self._killer.replace(self.pod, sandbox, container, "resize requires restart")
+                message = f"Container {name} resize requires restart"
+                self._killer.replace(self.pod, sandbox, container, message)
         pending = self._resizer.pending
         self._services.allocations.decide(self.uid, pending.reason if pending is not None else "")
         for spec in pod_spec.all_containers(self.allocated_pod):
@@ -229,11 +270,8 @@ class PodWorker:
     async def _prepare_sandbox(self) -> float:
         """Makes a sandbox if devices and volumes are ready; returns seconds until the next step."""
         services = self._services
-        try:
-            await services.contents.check(self.pod)
-        except ConfigError as error:
-            services.recorder.event(self.pod, "Warning", "FailedMount", str(error))
-            return _VOLUME_RETRY_SECONDS
+        if not await self._volumes.sync(self.pod, services.clock.now()):
+            return VOLUME_RETRY_SECONDS
         try:
             await services.devices.prepare(self.pod)
         except DeviceError as error:
@@ -244,7 +282,23 @@ class PodWorker:
             return RETRY_SECONDS
         if not (self._gone or pod_spec.is_deleted(self.pod)):
             services.metrics.started_pods.inc()
-            services.runtime.run_sandbox(self.pod)
+            dns, warnings = pod_dns(self.pod, services.dns)
+            for warning in warnings:
+                services.recorder.event(self.pod, "Warning", warning.reason, warning.message)
+            try:
+                config = sandbox_config(self.pod, services.logs, services.node_name, services.features, dns)
+                await services.runtime.run_pod_sandbox(config)
+            except (ConfigError, ContainerRuntimeError) as error:
+                message = f"Failed to create pod sandbox: {error}"
+                services.recorder.event(self.pod, "Warning", "FailedCreatePodSandBox", message)
+                return RETRY_SECONDS
+        return 0
+
+    def _evict(self, message: str) -> float:
+        """Ends the pod soon, as a node that is short of something."""
+        self._reason, self._message = "Evicted", message
+        self._services.recorder.event(self.pod, "Warning", self._reason, message)
+        self._evicted = self._killed = True
         return 0
 
     async def _run_containers(self, sandbox: Sandbox, now: datetime) -> bool:
@@ -257,22 +311,26 @@ class PodWorker:
             self._killer.replaced,
             self._prober.awaited,
         )
-        for container in steps.replace:
-            self._killer.replace(self.pod, sandbox, container)
+        for container, message in steps.replace:
+            self._killer.replace(self.pod, sandbox, container, message)
         started, held_back = await self._starter.start(self.pod, sandbox, steps)
-        stopped = any(not container.running(now) for container in steps.replace)
+        stopped = any(not container.running(now) for container, _ in steps.replace)
         changed = started or stopped or held_back != self._held_back
         self._held_back = held_back
         return changed
 
     def _until_next(self, sandbox: Sandbox, now: datetime) -> float | None:
         moments = [next_change(sandbox, now), self._starter.next_try, self._deadline()]
+        if self._services.volumes.are_directories:
+            moments.append(self._volumes.next)
         if self._resizer.pending is not None:
             moments.append(now + timedelta(seconds=RESIZE_RETRY_SECONDS))
         soonest = min((moment for moment in moments if moment is not None), default=None)
         return None if soonest is None else max(0.001, (soonest - now).total_seconds())
 
     def _status(self, sandbox: Sandbox | None, now: datetime, *, ended: bool = False) -> Object:
+        if sandbox is not None:
+            self._read_messages(sandbox, now)
         view = View(
             now=now,
             host_ip=self._services.host_ip,
@@ -284,6 +342,7 @@ class PodWorker:
             pending_resize=None if ended else self._resizer.pending,
             unready=frozenset(self._prober.unready),
             unstarted=frozenset(self._prober.unstarted),
+            messages=self._messages,
         )
         pod = self.allocated_pod
         current = {**pod, "status": self._services.statuses.current(self.pod)}
@@ -302,8 +361,8 @@ class PodWorker:
         self._starter.hooks.stop()
         sandbox = services.runtime.sandbox(self.uid)
         if sandbox is not None:
-            remaining = self._killer.kill(self.pod, sandbox)
-            if remaining > 0:
+            remaining = self._killer.kill(self._ending_pod(), sandbox)
+            if remaining is None or remaining > 0:
                 return remaining
         try:
             if not self._done:  # else the devices were given back, or there were none
@@ -312,12 +371,41 @@ class PodWorker:
             log.warning("pod %s: %s", pod_spec.full_name(self.pod), error)
             return RETRY_SECONDS
         if sandbox is not None:
-            services.runtime.stop_sandbox(sandbox)
+            await services.runtime.stop_pod_sandbox(sandbox)
+            self._read_messages(sandbox, services.clock.now())
+        await services.volumes.tear_down(self.uid)
         if not self._done and not self._gone:
             status = self._status(sandbox, services.clock.now(), ended=True)
             services.statuses.put(self.pod, status)
         self._settled = True
         return 0
+
+    def _ending_pod(self) -> Object:
+        if not self._evicted:
+            return self.pod
+        grace = min(_EVICTION_GRACE, pod_spec.grace_seconds(self.pod))
+        return {**self.pod, "metadata": {**self.pod["metadata"], "deletionGracePeriodSeconds": grace}}
+
+    def _read_messages(self, sandbox: Sandbox, now: datetime) -> None:
+        """Reads the message of each container that has ended, once."""
+        services = self._services
+        if not services.volumes.are_directories:
+            return
+        specs = {spec["name"]: spec for spec in pod_spec.all_containers(self.pod)}
+        limit = POD_LIMIT // max(1, len(specs))
+        known, self._messages = self._messages, {}
+        for container in sandbox.containers:
+            if container.running(now) or container.name not in specs:
+                continue
+            message = known.get(container.id)
+            if message is None:
+                message = services.volumes.message(
+                    specs[container.name],
+                    container.annotations,
+                    container.exit_code,
+                    functools.partial(services.runtime.logs, sandbox, container),
+                )
+            self._messages[container.id] = message.encode()[:limit].decode(errors="ignore")
 
     def _finish(self) -> None:
         if self._gone or self._finished or self._forgotten:

@@ -1,4 +1,4 @@
-"""Runs probes that are commands in a container (pkg/kubelet/prober, 1.36); all other probes succeed."""
+"""Runs the probes of a pod's containers (pkg/kubelet/prober, 1.36)."""
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine
@@ -10,55 +10,13 @@ from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.pod_resources import is_sidecar
 from kubeskew.kubelet import pod_spec
-from kubeskew.kubelet.containers.container_process import run_program
-from kubeskew.kubelet.containers.execution.driving import drive
-from kubeskew.kubelet.containers.execution.process import BytesInput
-from kubeskew.kubelet.containers.runtime import FakeRuntime
+from kubeskew.kubelet.containers.runtime_service import RuntimeService
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
-from kubeskew.kubelet.containers.shell import lookup
 from kubeskew.kubelet.features import KubeletFeatures
+from kubeskew.kubelet.pods.handlers import Asker, Verdict
+from kubeskew.kubelet.probe_counts import ProbeCounts
 
-_MOST_OUTPUT = 10 << 10
-_TIMED_OUT = -1
-
-
-async def run_in_container(
-    runtime: FakeRuntime,
-    clock: Clock,
-    sandbox: Sandbox,
-    container: Container,
-    argv: list[str],
-    seconds: float,
-) -> tuple[int, str]:
-    """(exit code, output) are those of the command; after the timeout the code is negative."""
-    container_process = runtime.container_process(sandbox, container)
-    container_process.advance()
-    output = bytearray()
-    files = runtime.recording(container_process)
-    process = container_process.process(BytesInput(), output.extend, output.extend, tty=False, files=files)
-
-    async def receive() -> bytes:
-        return b""
-
-    async def flush() -> None:
-        runtime.keep_files(container_process)
-
-    running = asyncio.ensure_future(drive(run_program(process, argv), clock, receive, flush))
-    waiting = asyncio.ensure_future(clock.sleep(seconds))
-    both: set[asyncio.Future[Any]] = {running, waiting}
-    try:
-        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-        code = running.result() if running.done() else _TIMED_OUT
-    finally:
-        running.cancel()
-        waiting.cancel()
-    return code, output[:_MOST_OUTPUT].decode("utf-8", "replace")
-
-
-def command_of(handler: Object | None) -> list[str]:
-    """A command is empty if the fake containers do not have it, or the probe is of another kind."""
-    argv: list[str] = ((handler or {}).get("exec") or {}).get("command") or []
-    return argv if argv and lookup.knows(argv[0]) else []
+_KINDS = ("startup", "readiness", "liveness")
 
 
 class Prober:
@@ -66,12 +24,16 @@ class Prober:
 
     def __init__(
         self,
-        runtime: FakeRuntime,
+        runtime: RuntimeService,
         clock: Clock,
         recorder: EventRecorder,
         changed: Callable[[], None],
         features: KubeletFeatures,
+        asker: Asker,
+        counts: ProbeCounts,
     ) -> None:
+        self._asker = asker
+        self._counts = counts
         self._begun_at = clock.now()
         self._features = features
         self._given_up: set[str] = set()  # names of sidecars whose startup nobody probes any more
@@ -98,20 +60,15 @@ class Prober:
             if container is None or container.id in self._tasks or not container.running(now):
                 continue
             self._find_unseeded(spec, container)
-            probes = {
-                kind: command_of(spec.get(f"{kind}Probe")) for kind in ("startup", "readiness", "liveness")
-            }
-            if (
-                not any(probes.values())
-                or not self._runtime.container_process(sandbox, container).setting.runs_here
-            ):
+            probes = {kind for kind in _KINDS if spec.get(f"{kind}Probe") is not None}
+            if not probes:
                 continue
             was_ready = _was_ready(pod, container)
             self.unready.discard(spec["name"])
             self.unstarted.discard(spec["name"])
-            if (probes["readiness"] or probes["startup"]) and not was_ready:
+            if probes & {"readiness", "startup"} and not was_ready:
                 self.unready.add(spec["name"])
-            if probes["startup"] and not was_ready:
+            if "startup" in probes and not was_ready:
                 self.unstarted.add(spec["name"])
             if spec["name"] in self._given_up:
                 if self._is_kept_back(pod, spec):
@@ -144,24 +101,25 @@ class Prober:
             self._given_up.add(container.name)
 
     def stop(self) -> None:
-        for task in self._tasks.values():
+        for container, task in self._tasks.items():
             task.cancel()
+            self._counts.forget(container)
         self._tasks.clear()
 
     async def _probe(
-        self, pod: Object, sandbox: Sandbox, container: Container, spec: Object, probes: dict[str, list[str]]
+        self, pod: Object, sandbox: Sandbox, container: Container, spec: Object, probes: Collection[str]
     ) -> None:
         name = spec["name"]
 
         def loop(kind: str, verdict: Callable[[bool], bool]) -> Coroutine[Any, Any, None]:
-            return self._loop(pod, sandbox, container, (kind, spec[f"{kind}Probe"], probes[kind]), verdict)
+            return self._loop(pod, sandbox, container, spec, kind, verdict)
 
         def started(succeeds: bool) -> bool:
             if not succeeds:
                 self._restart(pod, sandbox, container, "startup")
             else:
                 self.unstarted.discard(name)
-                if not probes["readiness"]:
+                if "readiness" not in probes:
                     self.unready.discard(name)
             return False
 
@@ -177,18 +135,19 @@ class Prober:
         if name in self.unstarted:
             await loop("startup", started)
         others = [("readiness", ready), ("liveness", alive)]
-        await asyncio.gather(*(loop(kind, verdict) for kind, verdict in others if probes[kind]))
+        await asyncio.gather(*(loop(kind, verdict) for kind, verdict in others if kind in probes))
 
     async def _loop(
         self,
         pod: Object,
         sandbox: Sandbox,
         container: Container,
-        asked: tuple[str, Object, list[str]],
+        spec: Object,
+        kind: str,
         verdict: Callable[[bool], bool],
     ) -> None:
         """Probes again and again; `verdict` is called when a threshold is reached, and is True to go on."""
-        kind, probe, argv = asked
+        probe = spec[f"{kind}Probe"]
         clock, period = self._clock, float(probe.get("periodSeconds") or 10)
         begins = container.started_at + timedelta(seconds=probe.get("initialDelaySeconds") or 0)
         await clock.sleep((begins - clock.now()).total_seconds())
@@ -196,21 +155,16 @@ class Prober:
         reported: bool | None = None
         while container.running(clock.now()):
             seconds = float(probe.get("timeoutSeconds") or 1)
-            code, output = await run_in_container(self._runtime, clock, sandbox, container, argv, seconds)
+            result = await self._asker.probe(sandbox, container, spec, probe, seconds)
             if not container.running(clock.now()):
                 await clock.sleep(period)
                 break
-            succeeds = code == 0
+            succeeds = result.succeeds
+            self._counts.count(container.id, kind, "successful" if succeeds else "failed")
             count = count + 1 if succeeds == last else 1
             last = succeeds
             if not succeeds:
-                why = (
-                    output
-                    if code >= 0
-                    else f"command timed out: {' '.join(argv)!r} timed out after {seconds:g}s"
-                )
-                text = f"{kind.capitalize()} probe failed: {why}"
-                self._emit_event(pod, container, "Warning", "Unhealthy", text)
+                self._emit_event(pod, container, "Warning", "Unhealthy", _failed(kind, result))
             threshold = probe.get("successThreshold") or 1 if succeeds else probe.get("failureThreshold") or 3
             if count >= threshold and reported != succeeds:
                 reported = succeeds
@@ -230,6 +184,13 @@ class Prober:
     def _emit_event(self, pod: Object, container: Container, kind: str, reason: str, text: str) -> None:
         where = pod_spec.field_path(pod, container.name)
         self._recorder.event(pod, kind, reason, text, field_path=where)
+
+
+def _failed(kind: str, result: Verdict) -> str:
+    name = kind.capitalize()
+    if result.errored:
+        return f"{name} probe errored and resulted in failure state: {result.output}"
+    return f"{name} probe failed: {result.output}"
 
 
 def _was_ready(pod: Object, container: Container) -> bool:

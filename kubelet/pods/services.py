@@ -14,12 +14,17 @@ from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.kubelet.allocation import PodAllocations
 from kubeskew.kubelet.containers.pod_volumes import PodContents
-from kubeskew.kubelet.containers.runtime import FakeRuntime
+from kubeskew.kubelet.containers.runtime_service import RuntimeService
 from kubeskew.kubelet.device_managers import DevicePlugins, PodDevices
 from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.metrics import KubeletMetrics
+from kubeskew.kubelet.pods.handlers import Asker
+from kubeskew.kubelet.pods.images import ImageManager
+from kubeskew.kubelet.probe_counts import ProbeCounts
 from kubeskew.kubelet.resourcemanagers.managers import ResourceManagers
 from kubeskew.kubelet.status.status_manager import StatusWriter
+from kubeskew.kubelet.volumes.dns import DNSSettings
+from kubeskew.kubelet.volumes.pod_volumes import PodVolumes
 
 
 @dataclass(slots=True)
@@ -73,7 +78,11 @@ class NodeServices:
     host_ip: str
     clock: Clock
     features: KubeletFeatures
-    runtime: FakeRuntime
+    runtime: RuntimeService
+    images: ImageManager
+    asker: Asker
+    probes: ProbeCounts
+    volumes: PodVolumes
     statuses: StatusWriter
     recorder: EventRecorder
     backoff: CrashBackoff
@@ -84,3 +93,6 @@ class NodeServices:
     cdi: Path  # the directory of CDI specs
     metrics: KubeletMetrics
     contents: PodContents
+    logs: Path  # the directory of pods' logs
+    node_memory: int  # bytes
+    dns: DNSSettings

@@ -11,8 +11,7 @@ from datetime import datetime, timedelta
 from kubeskew.apimachinery.clock import parse_timestamp
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
-from kubeskew.kubelet.containers.container_process import ContainerProcess
-from kubeskew.kubelet.containers.execution.simulating import OutputLine
+from kubeskew.kubelet.containers.runtime_service import LogLine, RuntimeService
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
 from kubeskew.kubelet.server.stats import NodeView, ServerError
 
@@ -73,8 +72,7 @@ async def container_logs(
         text = f'failed to try resolving symlinks in path "/var/log/pods/{namespace}_{name}_'
         text += f'{pod_spec.uid_of(pod)}/{container}/0.log": lstat: no such file or directory'
         raise ServerError(400, text)
-    container_process = await view.container_process(pod, sandbox, found)
-    return _limited(_read(container_process, options), options.limit)
+    return _limited(_read(view.runtime, sandbox, found, options), options.limit)
 
 
 def _attempt(sandbox: Sandbox | None, identifier: str) -> Container | None:
@@ -109,43 +107,27 @@ def _container_id(pod: Object, name: str, *, previous: bool) -> str:
     raise ServerError(400, f"{where} is waiting to start - no logs yet")
 
 
-async def _read(container_process: ContainerProcess, options: LogOptions) -> AsyncIterator[bytes]:
-    lines = _wanted(container_process.lines(), options)
-    simulation = container_process.simulation
-    open_lines = simulation.pending() if simulation is not None else []
-    if options.follow and container_process.running:
-        lines = [line for line in lines if line not in open_lines]
+async def _read(
+    runtime: RuntimeService, sandbox: Sandbox, container: Container, options: LogOptions
+) -> AsyncIterator[bytes]:
+    lines = [line for line in runtime.logs(sandbox, container) if _is_wanted(line, options)]
+    following = runtime.follow_logs(sandbox, container) if options.follow else None
     if options.tail is not None:
         lines = lines[-options.tail :] if options.tail else []
     for line in lines:
         yield _shown(line, options)
-    if not options.follow or simulation is None:
-        while options.follow and container_process.running:
-            await container_process.changed()
-        return
-    seen = simulation.dropped + len(simulation.lines)
-    while True:
-        running = container_process.running
-        container_process.advance()
-        fresh = [*simulation.lines][max(0, seen - simulation.dropped) :]
-        seen = simulation.dropped + len(simulation.lines)
-        for line in _wanted(fresh, options):
-            yield _shown(line, options)
-        if not running:
-            return
-        await container_process.changed()
+    if following is not None:
+        async for line in following:
+            if _is_wanted(line, options):
+                yield _shown(line, options)
 
 
-def _wanted(lines: list[OutputLine], options: LogOptions) -> list[OutputLine]:
-    stream = options.stream.lower()
-    return [
-        line
-        for line in lines
-        if (options.since is None or line.time >= options.since) and stream in {"all", "", line.stream}
-    ]
+def _is_wanted(line: LogLine, options: LogOptions) -> bool:
+    is_late = options.since is None or line.time >= options.since
+    return is_late and options.stream.lower() in {"all", "", line.stream}
 
 
-def _shown(line: OutputLine, options: LogOptions) -> bytes:
+def _shown(line: LogLine, options: LogOptions) -> bytes:
     if not options.timestamps:
         return line.data
     return line.time.strftime("%Y-%m-%dT%H:%M:%S.%f000Z ").encode() + line.data

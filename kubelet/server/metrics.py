@@ -1,12 +1,10 @@
 """The pages `/metrics/resource`, `/metrics/cadvisor` and `/metrics/probes`, made at each scrape.
 
-They are in Prometheus' text format, with the time of each value. That the resource metrics became stable in
-1.29, together with swap, is from memory. Labels of cAdvisor's metrics are the kubelet's; their names and
-texts are from memory, and of the many only those that monitoring uses are there. Most probes of fake
-containers are not run, and succeed: their number is computed.
+They are in Prometheus' text format, with the time of each value. Labels of cAdvisor's metrics are the
+kubelet's, and of the many only those that monitoring uses are there.
 
-Sources: k8s.io/kubernetes/pkg/kubelet/metrics/collectors/resource_metrics.go, pkg/kubelet/server/server.go
-(containerPrometheusLabelsFunc), pkg/kubelet/prober/prober_manager.go,
+Sources: k8s.io/kubernetes/pkg/kubelet/metrics/collectors/resource_metrics.go, 1.26 to 1.36,
+pkg/kubelet/server/server.go (containerPrometheusLabelsFunc), pkg/kubelet/prober/prober_manager.go,
 github.com/google/cadvisor/metrics/prometheus.go, 1.36.
 """
 
@@ -75,7 +73,6 @@ _FAMILIES = {
 }
 _CPU_PERIOD = 100_000
 _Labels = dict[str, str]
-_PROBES = {"livenessProbe": "Liveness", "readinessProbe": "Readiness", "startupProbe": "Startup"}
 
 
 @dataclass(slots=True)
@@ -234,7 +231,7 @@ class _Page:
 def cadvisor_metrics(view: NodeView) -> str:
     page = _Page(view.clock.now())
     pods = pods_in_use(view)
-    processes = sum(len(pod.containers) + 1 for pod in pods)
+    processes = sum(pod.usage.processes + 1 for pod in pods)
     page.cgroup(_labels("/"), node_usage(pods, view), view.since, processes + 90)
     for pod in pods:
         _add_pod(page, pod)
@@ -255,9 +252,9 @@ def _add_pod(page: _Page, each: PodUsage) -> None:
     quality = pod_spec.qos_class(pod).lower()
     middle = "" if quality == "guaranteed" else f"/{quality}"
     group = f"/kubepods{middle}/pod{pod_spec.uid_of(pod)}"
-    page.cgroup({**_labels(group), **about}, each.usage, sandbox.created_at, len(each.containers) + 1)
+    page.cgroup({**_labels(group), **about}, each.usage, sandbox.created_at, each.usage.processes + 1)
     pause = {**_labels(f"{group}/{sandbox.id}", image=_PAUSE, name=sandbox.id), **about}
-    page.cgroup(pause, Usage(0.0, 0.02, 262_144), sandbox.created_at, 1)
+    page.cgroup(pause, Usage(0.0, 0.02, 262_144, 209_715), sandbox.created_at, 1)
     for container in each.containers:
         _add_container(page, container, group, about)
     sent = int(max((page.now - sandbox.created_at).total_seconds(), 0) * 64)
@@ -273,9 +270,9 @@ def _add_container(page: _Page, one: ContainerUsage, group: str, about: _Labels)
         f"{group}/{container.id}", container.name, full_image_name(container.image), container.id
     )
     labels |= about
-    page.cgroup(labels, one.usage, container.started_at, 1)
+    page.cgroup(labels, one.usage, container.started_at, one.usage.processes)
     page.limits(labels, one.spec)
-    page.add("container_fs_usage_bytes", 24_576, {**labels, "device": "/dev/vda1"})
+    page.add("container_fs_usage_bytes", one.usage.written, {**labels, "device": "/dev/vda1"})
 
 
 def _labels(group: str, container: str = "", image: str = "", name: str = "") -> _Labels:
@@ -289,7 +286,6 @@ def probe_metrics(view: NodeView) -> str:
         "counter",
         "[BETA] Cumulative number of a liveness, readiness or startup probe for a container by result.",
     )
-    now = view.clock.now()
     for pod in pods_in_use(view):
         labels = {
             "namespace": pod_spec.namespace_of(pod.pod),
@@ -297,13 +293,7 @@ def probe_metrics(view: NodeView) -> str:
             "pod_uid": pod_spec.uid_of(pod.pod),
         }
         for container in pod.containers:
-            seconds = (now - container.container.started_at).total_seconds()
-            for name, kind in _PROBES.items():
-                probe = container.spec.get(name)
-                if probe is None or seconds < (probe.get("initialDelaySeconds") or 0):
-                    continue
-                begun = seconds - (probe.get("initialDelaySeconds") or 0)
-                count = 1 if kind == "Startup" else 1 + int(begun // (probe.get("periodSeconds") or 10))
-                named = {"container": container.container.name, **labels, "probe_type": kind}
-                total.add(count, {**named, "result": "successful"})
+            named = {"container": container.container.name, **labels}
+            for (kind, result), count in sorted(view.probes.of(container.container.id).items()):
+                total.add(count, {**named, "probe_type": kind.capitalize(), "result": result})
     return rendered([total])

@@ -1,145 +1,95 @@
-"""`/portForward`: connections to ports of fake pods, over SPDY (also in a WebSocket) and WebSocket v4.
-
-A port is served by the program that listens there, or by a small HTTP server in its place, because what runs
-in most images is not known. A port of such a pod answers if a running container declares it, or if none is
-declared: it reports in JSON what was asked, and echoes other protocols.
+"""`/portForward`: connections to ports of pods, over SPDY (also in a WebSocket) and WebSocket v4.
 
 Source: k8s.io/kubelet/pkg/cri/streaming/portforward (httpstream.go, websocket.go), 1.36.
 """
 
 import asyncio
-import re
+import contextlib
 import struct
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from dataclasses import dataclass
 
-import orjson
+from aiohttp import web
 
+from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.streaming import Pipe
 from kubeskew.apimachinery.streaming.websocket import WebSocket
 from kubeskew.kubelet import pod_spec
-from kubeskew.kubelet.containers.network import HTTPAnswer, HTTPRequest, header_lines
+from kubeskew.kubelet.containers.runtime_service import Connection, RuntimeService
 from kubeskew.kubelet.server import spdy
-from kubeskew.kubelet.server.remotecommand import WebSocketChannels
+from kubeskew.kubelet.server.remotecommand import (
+    WebSocketChannels,
+    chosen_protocol,
+    hand_over,
+    is_websocket,
+    offered_protocols,
+    websocket_headers,
+)
 from kubeskew.kubelet.server.stats import NodeView
 
 Read = Callable[[], Awaitable[bytes]]
 Write = Callable[[bytes], Awaitable[None]]
 
-_HTTP = re.compile(rb"[A-Z]+ \S* HTTP/1\.[01]\r?\n")
-_HTTP_BEGINNING = re.compile(rb"(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS|CONNECT|TRACE) ")
-_LARGEST_HEAD = 1 << 16
+_LAST_SECONDS = 1.0  # that one direction has when the other has ended, as containerd gives it
 PROTOCOL = "portforward.k8s.io"
 TUNNEL_PROTOCOL = "SPDY/3.1+portforward.k8s.io"
 WEBSOCKET_PROTOCOLS = ("v4.channel.k8s.io", "v4.base64.channel.k8s.io")
 
 
-class PodPort(NamedTuple):
-    """A port of a running pod that answers."""
+@dataclass(frozen=True, slots=True)
+class PodPorts:
+    """The ports of one pod."""
 
-    pod: Object
-    answer: Callable[[HTTPRequest], HTTPAnswer]
-    echoes: bool  # what is no HTTP; else it is a bad request
+    runtime: RuntimeService
+    clock: Clock
+    pod_uid: str
 
-
-def port_of(view: NodeView, pod: Object, port: int) -> PodPort | None:
-    """None means that nobody answers at the port."""
-    sandbox = view.runtime.sandbox(pod_spec.uid_of(pod))
-    if sandbox is None or not sandbox.running(view.clock.now()):
-        return None
-    listens = view.runtime.listens(sandbox, port)
-    if listens:
-        return PodPort(pod, lambda request: view.runtime.ask(sandbox, port, request) or _GONE, echoes=False)
-    if listens is False or not _is_declared(pod, port):
-        return None
-    return PodPort(pod, lambda request: _fake_answer(pod, request), echoes=True)
+    async def connect(self, port: int) -> Connection | None:
+        """None if nobody answers there."""
+        sandbox = self.runtime.sandbox(self.pod_uid)
+        if sandbox is None:
+            return None
+        try:
+            return await self.runtime.dial(sandbox, port)
+        except OSError:
+            return None
 
 
-def _is_declared(pod: Object, port: int) -> bool:
-    """A port counts as declared if a container has it, or none has any."""
-    declared = {
-        int(declared["containerPort"])
-        for spec in pod_spec.containers(pod)
-        for declared in spec.get("ports") or []
-    }
-    return not declared or port in declared
+async def connected(view: NodeView, pod: Object, port: int) -> Connection | None:
+    """Connects to a port of a pod; None if nobody answers there."""
+    return await ports_of(view, pod).connect(port)
 
 
-_GONE = HTTPAnswer(502, "Bad Gateway", {"Server": "kubeskew"}, b"")  # it ended since it was looked for
+def ports_of(view: NodeView, pod: Object) -> PodPorts:
+    return PodPorts(view.runtime, view.clock, pod_spec.uid_of(pod))
 
 
-def _fake_answer(pod: Object, request: HTTPRequest) -> HTTPAnswer:
-    """Answers for a fake container: its name and the request."""
-    answer = {
-        "pod": pod_spec.name_of(pod),
-        "namespace": pod_spec.namespace_of(pod),
-        "node": pod["spec"].get("nodeName", ""),
-        "method": request.method,
-        "path": request.target,
-    }
-    if request.body:
-        answer["body"] = request.body.decode("utf-8", "replace")
-    headers = {"Content-Type": "application/json", "Server": "kubeskew"}
-    return HTTPAnswer(200, "OK", headers, orjson.dumps(answer) + b"\n")
+async def forward(ports: PodPorts, connection: Connection, read: Read, write: Write) -> None:
+    """Copies bytes both ways; when one way ends, the other has a moment to end, too."""
 
+    async def to_pod() -> None:
+        while data := await read():
+            await connection.write(data)
 
-class _Asked(NamedTuple):
-    """An HTTP request; `last` if the connection ends with its answer."""
+    async def from_pod() -> None:
+        while data := await connection.read():
+            await write(data)
 
-    request: HTTPRequest
-    last: bool
-
-
-async def serve_connection(port: PodPort, read: Read, write: Write) -> None:
-    """Serves one connection until the client ends it, or asks for its end."""
-    held = b""
-    while True:
-        data = await read()
-        if not data:
-            return
-        held += data
-        if not _HTTP_BEGINNING.match(held):
-            if not port.echoes:
-                line = held.split(b"\n")[0].decode("latin-1").strip()
-                await _answer(port, _Asked(HTTPRequest("", line, version=""), last=True), write)
-                return
-            await write(held)
-            held = b""
-            continue
-        while (found := _request(held)) is not None:
-            asked, held = found
-            await _answer(port, asked, write)
-            if asked.last:
-                return
-        if len(held) > _LARGEST_HEAD:
-            return
-
-
-async def _answer(port: PodPort, asked: _Asked, write: Write) -> None:
-    answer = port.answer(asked.request)
-    head = "".join(f"{line}\r\n" for line in header_lines(answer, last=asked.last))
-    body = b"" if asked.request.method == "HEAD" else answer.body
-    await write(f"{head}\r\n".encode("latin-1") + body)
-
-
-def _request(data: bytes) -> tuple[_Asked, bytes] | None:
-    """A request comes with the bytes after it; None until it is complete."""
-    head, end, rest = data.partition(b"\r\n\r\n")
-    if not end or not _HTTP.match(data):
-        return None
-    length = re.search(rb"(?i)\r\ncontent-length:\s*(\d+)", head)
-    size = int(length[1]) if length else 0
-    if len(rest) < size:
-        return None
-    first, *lines = head.decode("latin-1").split("\r\n")
-    method, target, version = first.split(" ")[:3]
-    headers = [line.partition(":")[::2] for line in lines]
-    pairs = tuple((name.strip(), value.strip()) for name, value in headers)
-    listed = [value for name, value in pairs if name.lower() == "connection"]
-    options = {option.strip().lower() for option in ",".join(listed).split(",")}
-    last = "close" in options or (version == "HTTP/1.0" and "keep-alive" not in options)
-    return _Asked(HTTPRequest(method, target, pairs, rest[:size], version=version), last), rest[size:]
+    ways = [asyncio.ensure_future(to_pod()), asyncio.ensure_future(from_pod())]
+    resting = None
+    try:
+        await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        resting = asyncio.ensure_future(ports.clock.sleep(_LAST_SECONDS))
+        both = asyncio.ensure_future(asyncio.wait(ways))
+        await asyncio.wait({resting, both}, return_when=asyncio.FIRST_COMPLETED)
+        both.cancel()
+    finally:
+        for task in [*ways, *([resting] if resting is not None else [])]:
+            task.cancel()
+        await asyncio.gather(*ways, return_exceptions=True)
+        with contextlib.suppress(OSError):
+            await connection.close()
 
 
 class WebSocketPipe:
@@ -160,8 +110,8 @@ class WebSocketPipe:
         await self._socket.send(data)
 
 
-def _refused(pod: Object, port: int) -> str:
-    uid = pod["metadata"]["uid"].replace("-", "")
+def _refused(ports: PodPorts, port: int) -> str:
+    uid = ports.pod_uid.replace("-", "")
     return (
         f"error forwarding port {port} to pod {uid}, uid : failed to execute portforward in network "
         f'namespace "/var/run/netns/cni-{uid[:8]}": failed to connect to localhost:{port} '
@@ -171,7 +121,32 @@ def _refused(pod: Object, port: int) -> str:
     )
 
 
-async def forward_spdy(view: NodeView, pod: Object, pipe: Pipe) -> None:
+async def serve_ports(
+    request: web.BaseRequest, ports: PodPorts, wanted: Callable[[], list[int]]
+) -> web.StreamResponse:
+    """Answers a request to forward ports; `wanted` are those that the request itself names, which clients of
+    WebSocket v4 do alone. Raises ServerError.
+    """
+    if not is_websocket(request):
+        headers = [("Upgrade", "SPDY/3.1"), ("X-Stream-Protocol-Version", PROTOCOL)]
+        return await hand_over(request, headers, lambda pipe: forward_spdy(ports, pipe))
+    offered = offered_protocols(request, "Sec-WebSocket-Protocol")
+    if TUNNEL_PROTOCOL in offered:
+
+        async def tunnel(pipe: Pipe) -> None:
+            await forward_spdy(ports, WebSocketPipe(WebSocket(pipe)))
+
+        return await hand_over(request, websocket_headers(request, TUNNEL_PROTOCOL), tunnel)
+    protocol = chosen_protocol(offered, WEBSOCKET_PROTOCOLS)
+    numbers = wanted()
+
+    async def forward_channels(pipe: Pipe) -> None:
+        await forward_websocket(ports, numbers, WebSocket(pipe), protocol)
+
+    return await hand_over(request, websocket_headers(request, protocol), forward_channels)
+
+
+async def forward_spdy(ports: PodPorts, pipe: Pipe) -> None:
     """Forwards pairs of an error and a data stream, each pair one connection to a port."""
     connection = spdy.Connection(pipe)
     reading = asyncio.create_task(connection.run(), name="port-forward")
@@ -184,7 +159,7 @@ async def forward_spdy(view: NodeView, pod: Object, pipe: Pipe) -> None:
             pair[stream.headers.get("streamtype", "")] = stream
             if {"data", "error"} <= pair.keys():
                 del waiting[request]
-                task = asyncio.create_task(_serve_pair(view, pod, pair))
+                task = asyncio.create_task(_serve_pair(ports, pair))
                 serving[task] = None
                 task.add_done_callback(serving.pop)
     finally:
@@ -193,36 +168,34 @@ async def forward_spdy(view: NodeView, pod: Object, pipe: Pipe) -> None:
         await asyncio.gather(reading, *serving, return_exceptions=True)
 
 
-async def _serve_pair(view: NodeView, pod: Object, pair: dict[str, spdy.Stream]) -> None:
+async def _serve_pair(ports: PodPorts, pair: dict[str, spdy.Stream]) -> None:
     data, error = pair["data"], pair["error"]
     text = data.headers.get("port", "")
     try:
         if not text.isdecimal():
             await error.write(f'"{text}" is no port'.encode())
-        elif (found := port_of(view, pod, int(text))) is not None:
-            await serve_connection(found, data.read, data.write)
+        elif (connection := await ports.connect(int(text))) is not None:
+            await forward(ports, connection, data.read, data.write)
         else:
-            await error.write(_refused(pod, int(text)).encode())
+            await error.write(_refused(ports, int(text)).encode())
     except ConnectionError:
         pass  # the client went: its streams end, too
     await data.close()
     await error.close()
 
 
-async def forward_websocket(
-    view: NodeView, pod: Object, ports: list[int], socket: WebSocket, protocol: str
-) -> None:
+async def forward_websocket(ports: PodPorts, wanted: list[int], socket: WebSocket, protocol: str) -> None:
     """Forwards two channels per port, data and error; both begin with the port's number.
 
     The connection ends with the client, or with the last of the ports' connections.
     """
-    channels = _PortChannels(socket, protocol, len(ports))
-    for number, port in enumerate(ports):
+    channels = _PortChannels(socket, protocol, len(wanted))
+    for number, port in enumerate(wanted):
         for channel in (2 * number, 2 * number + 1):
             await channels.write(channel, struct.pack("<H", port))
     serving = [
-        asyncio.create_task(_serve_channel(view, pod, port, channels, 2 * number))
-        for number, port in enumerate(ports)
+        asyncio.create_task(_serve_channel(ports, port, channels, 2 * number))
+        for number, port in enumerate(wanted)
     ]
     reading = asyncio.create_task(channels.run())
     served = asyncio.create_task(asyncio.wait(serving))
@@ -236,20 +209,18 @@ async def forward_websocket(
         await asyncio.gather(reading, served, *serving, return_exceptions=True)
 
 
-async def _serve_channel(
-    view: NodeView, pod: Object, port: int, channels: "_PortChannels", channel: int
-) -> None:
+async def _serve_channel(ports: PodPorts, port: int, channels: "_PortChannels", channel: int) -> None:
     async def read() -> bytes:
         return await channels.queue(channel).get()
 
     async def write(data: bytes) -> None:
         await channels.write(channel, data)
 
-    found = port_of(view, pod, port)
-    if found is not None:
-        await serve_connection(found, read, write)
+    connection = await ports.connect(port)
+    if connection is not None:
+        await forward(ports, connection, read, write)
     else:
-        await channels.write(channel + 1, _refused(pod, port).encode())
+        await channels.write(channel + 1, _refused(ports, port).encode())
 
 
 class _PortChannels(WebSocketChannels):

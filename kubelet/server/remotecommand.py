@@ -4,14 +4,12 @@ A session is the handshake, the streams over WebSocket or SPDY, which are behind
 when either side ends. For SPDY the connection is taken over from aiohttp's server after the request's head.
 
 Sources: k8s.io/kubelet/pkg/cri/streaming/remotecommand (httpstream.go, websocket.go, exec.go, attach.go,
-server.go), k8s.io/apimachinery/pkg/util/httpstream/wsstream/conn.go, and the texts of containerd and runc,
-1.36.
+server.go) and k8s.io/apimachinery/pkg/util/httpstream/wsstream/conn.go, 1.36.
 """
 
 import asyncio
 import base64
 import binascii
-import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
@@ -25,13 +23,10 @@ from aiohttp.abc import AbstractStreamWriter
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.streaming import Pipe
 from kubeskew.apimachinery.streaming.websocket import PROTOCOL_ERROR, Opcode, WebSocket, accept_key
-from kubeskew.kubelet.containers.container_process import ContainerProcess, run_program
-from kubeskew.kubelet.containers.execution.driving import drive
-from kubeskew.kubelet.containers.execution.files import FileError
-from kubeskew.kubelet.containers.execution.process import LiveInput
-from kubeskew.kubelet.containers.shell.terminal import Interrupted, Terminal
+from kubeskew.kubelet.containers.runtime_service import ContainerRuntimeError, RuntimeService
+from kubeskew.kubelet.containers.sandbox import Container, Sandbox
 from kubeskew.kubelet.server import spdy
-from kubeskew.kubelet.server.stats import NodeView, ServerError
+from kubeskew.kubelet.server.stats import ServerError
 
 _BUFFER = 1 << 18
 STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
@@ -121,6 +116,10 @@ class Channels(Protocol):
         """Empty bytes are the end of the standard input."""
         ...
 
+    async def resized(self) -> tuple[int, int]:
+        """(columns, rows) of the client's terminal, once they change."""
+        ...
+
     async def write(self, channel: int, data: bytes) -> None: ...
 
     async def finish(self, status: Object) -> None:
@@ -140,6 +139,7 @@ class WebSocketChannels:
         self._base64 = "base64" in protocol
         self._text_errors = not protocol.startswith(("v4.", "v5."))
         self._incoming: asyncio.Queue[bytes] = asyncio.Queue()
+        self._sizes: asyncio.Queue[tuple[int, int]] = asyncio.Queue()
         self._stdin = stdin
         self.gone = asyncio.Event()
 
@@ -149,6 +149,9 @@ class WebSocketChannels:
                 channel, data = self._opened(message.data)
                 if channel == STDIN and data:
                     self._incoming.put_nowait(data)
+                elif channel == RESIZE:
+                    for size in _sizes(data):
+                        self._sizes.put_nowait(size)
                 elif channel == CLOSE and data[:1] == b"\0":
                     self._incoming.put_nowait(b"")
         except ConnectionError:
@@ -174,6 +177,9 @@ class WebSocketChannels:
 
     async def read(self) -> bytes:
         return await self._incoming.get()
+
+    async def resized(self) -> tuple[int, int]:
+        return await self._sizes.get()
 
     async def write(self, channel: int, data: bytes) -> None:
         for start in range(0, max(len(data), 1), COPIED):
@@ -206,6 +212,14 @@ class SpdyChannels:
             return b""
         return await stream.read()
 
+    async def resized(self) -> tuple[int, int]:
+        stream = self._streams.get(RESIZE)
+        while stream is not None and (data := await stream.read()):
+            for size in _sizes(data):
+                return size
+        await asyncio.Event().wait()  # waits for ever: nothing comes any more
+        return 0, 0
+
     async def write(self, channel: int, data: bytes) -> None:
         stream = self._streams.get(channel)
         if stream is not None and data:
@@ -219,6 +233,15 @@ class SpdyChannels:
             await error.write(str(status.get("message", "")).encode())
         for stream in self._streams.values():
             await stream.close()
+
+
+def _sizes(data: bytes) -> list[tuple[int, int]]:
+    """(columns, rows) of a message of the channel of sizes; none if it cannot be read."""
+    try:
+        size = orjson.loads(data)
+        return [(int(size["Width"]), int(size["Height"]))]
+    except (ValueError, TypeError, KeyError):
+        return []
 
 
 async def accept_streams(connection: spdy.Connection, expected: int) -> dict[int, spdy.Stream] | None:
@@ -247,68 +270,43 @@ class StreamOptions:
         return cls(stdin, stdout, stderr and not tty, tty)
 
 
+class _Streams:
+    """The streams of a session as a runtime uses them."""
+
+    def __init__(self, channels: Channels, options: StreamOptions) -> None:
+        self._channels = channels
+        self._options = options
+
+    async def read(self) -> bytes:
+        return await self._channels.read() if self._options.stdin else b""
+
+    async def write_stdout(self, data: bytes) -> None:
+        if self._options.stdout and data:
+            await self._channels.write(STDOUT, data)
+
+    async def write_stderr(self, data: bytes) -> None:
+        if self._options.stderr and data:
+            await self._channels.write(STDERR, data)
+
+    async def resized(self) -> tuple[int, int]:
+        return await self._channels.resized()
+
+
 async def execute(
-    view: NodeView,
-    container_process: ContainerProcess,
+    runtime: RuntimeService,
+    found: tuple[Sandbox, Container],
     argv: list[str],
     options: StreamOptions,
     channels: Channels,
 ) -> None:
     """Runs a command, and reports its exit code."""
-    container_process.advance()
-    if not _is_there(container_process, argv):
-        await channels.finish(_internal(_not_started(argv)))
-        return
-    written: list[tuple[int, bytes]] = []
-
-    def writer(channel: int) -> "_Writer":
-        return _Writer(written, channel if not options.tty else STDOUT, tty=options.tty)
-
-    async def flush() -> None:
-        view.runtime.keep_files(container_process)
-        while written:
-            channel, data = written.pop(0)
-            await channels.write(channel, data)
-        container_process.advance()
-
-    terminal = _TerminalInput(channels) if options.tty and options.stdin else None
-
-    async def receive() -> bytes:
-        if not options.stdin:
-            return b""
-        return await (terminal.read() if terminal is not None else channels.read())
-
-    files = view.runtime.recording(container_process)
-    process = container_process.process(
-        LiveInput(), writer(STDOUT), writer(STDERR), tty=options.tty, files=files
-    )
+    streams = _Streams(channels, options)
     try:
-        code = await drive(run_program(process, argv), container_process.clock, receive, flush)
-    except Interrupted:
-        code = 130
+        code = await runtime.exec(*found, argv, streams, stdin=options.stdin, tty=options.tty)
+    except ContainerRuntimeError as error:
+        await channels.finish(_internal(str(error)))
+        return
     await channels.finish(exit_status(argv, code))
-
-
-def _is_there(container_process: ContainerProcess, argv: list[str]) -> bool:
-    if not argv:
-        return False
-    if container_process.setting.has(argv[0]):
-        return True
-    with contextlib.suppress(FileError):
-        found = container_process.files.look(argv[0]) if argv[0].startswith("/") else None
-        return found is not None and bool(found.data)
-    return False
-
-
-def _not_started(argv: list[str]) -> str:
-    name = argv[0] if argv else ""
-    why = "no such file or directory" if "/" in name else "executable file not found in $PATH"
-    if "/" in name:
-        why = f"stat {name}: {why}"
-    return (
-        "failed to exec in container: failed to start exec: OCI runtime exec failed: exec failed: "
-        f'unable to start container process: exec: "{name}": {why}: unknown'
-    )
 
 
 def _internal(why: str) -> Object:
@@ -337,94 +335,37 @@ def exit_status(argv: list[str], code: int) -> Object:
     }
 
 
-class _Writer:
-    """Collects what a command writes until it is sent."""
-
-    def __init__(self, written: list[tuple[int, bytes]], channel: int, *, tty: bool) -> None:
-        self._written = written
-        self._channel = channel
-        self._tty = tty
-
-    def __call__(self, data: bytes) -> None:
-        if self._tty:
-            data = data.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
-        if data:
-            self._written.append((self._channel, data))
-
-
-class _TerminalInput:
-    """Gives completed lines to the program; echoes what is typed."""
-
-    def __init__(self, channels: Channels) -> None:
-        self._channels = channels
-        self._terminal = Terminal()
-
-    async def read(self) -> bytes:
-        while not self._terminal.ended:
-            data = await self._channels.read()
-            if not data:
-                return b""
-            try:
-                lines = self._terminal.type(data)
-            finally:
-                shown = self._terminal.shown()
-                if shown:
-                    await self._channels.write(STDOUT, shown)
-            if lines:
-                return lines
-        return b""
-
-
-async def attach(container_process: ContainerProcess, options: StreamOptions, channels: Channels) -> None:
+async def attach(
+    runtime: RuntimeService,
+    found: tuple[Sandbox, Container],
+    options: StreamOptions,
+    channels: Channels,
+) -> None:
     """Shows what the container's program writes from now on, and gives it what is sent, until it ends."""
-    container_process.advance()
-    written: list[tuple[int, bytes]] = []
-
-    def listen(stream: str, data: bytes) -> None:
-        channel = STDERR if stream == "stderr" else STDOUT
-        if options.stdout if channel == STDOUT else options.stderr:
-            written.append((channel, data))
-
-    feeding = (
-        asyncio.create_task(_feed(container_process, channels))
-        if options.stdin and container_process.setting.stdin
-        else None
-    )
-    if container_process.simulation is not None:
-        container_process.simulation.listeners.append(listen)
+    streams = _Streams(channels, options)
     try:
-        while True:
-            running = container_process.running
-            container_process.advance()
-            while written:
-                await channels.write(*written.pop(0))
-            if not running:
-                break
-            await container_process.changed()
-    finally:
-        if container_process.simulation is not None:
-            container_process.simulation.listeners.remove(listen)
-        if feeding is not None:
-            feeding.cancel()
+        await runtime.attach(*found, streams, stdin=options.stdin and found[1].stdin)
+    except ContainerRuntimeError as error:
+        await channels.finish(_internal(str(error)))
+        return
     await channels.finish(SUCCESS)
 
 
-async def _feed(container_process: ContainerProcess, channels: Channels) -> None:
-    terminal = _TerminalInput(channels) if container_process.setting.tty else None
-    while True:
-        try:
-            data = await (terminal.read() if terminal is not None else channels.read())
-        except Interrupted:
-            continue
-        if data:
-            container_process.feed(data)
-            continue
-        if container_process.container.stdin_once:
-            container_process.feed(b"")
-        return
-
-
 Session = Callable[[Channels], Coroutine[Any, Any, None]]
+
+
+async def serve_session(
+    request: web.BaseRequest, options: StreamOptions, session: Session
+) -> web.StreamResponse:
+    """Answers a request for streams, and runs the session over them. Raises ServerError."""
+    if is_websocket(request):
+        protocol = chosen_protocol(offered_protocols(request, "Sec-WebSocket-Protocol"), WEBSOCKET_PROTOCOLS)
+        return await over_websocket(request, options, session, protocol)
+    if "spdy/3.1" not in request.headers.get("Upgrade", "").lower():
+        text = f"unable to upgrade: missing upgrade headers in request: {shown_headers(request)}"
+        raise ServerError(400, text)
+    protocol = chosen_protocol(offered_protocols(request, "X-Stream-Protocol-Version"), SPDY_PROTOCOLS)
+    return await over_spdy(request, options, session, protocol or "channel.k8s.io")
 
 
 async def over_websocket(

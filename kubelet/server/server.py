@@ -6,6 +6,7 @@ share the TLS context and, if one is given, the port: each has its own address.
 Source: pkg/kubelet/server/server.go, 1.36.
 """
 
+import asyncio
 import contextlib
 import logging
 import ssl
@@ -16,33 +17,26 @@ from urllib.parse import unquote
 
 import orjson
 from aiohttp import web
+from multidict import CIMultiDict
 
 from kubeskew.apimachinery.process.listeners import WebListener, answer
 from kubeskew.apimachinery.security.tls import serving_context
-from kubeskew.apimachinery.streaming import Pipe
-from kubeskew.apimachinery.streaming.websocket import WebSocket
 from kubeskew.kubelet import pod_spec
-from kubeskew.kubelet.containers.container_process import ContainerProcess
-from kubeskew.kubelet.containers.network import HTTPRequest
+from kubeskew.kubelet.containers import http_client
+from kubeskew.kubelet.containers.sandbox import Container, Sandbox
 from kubeskew.kubelet.server import portforward, remotecommand
 from kubeskew.kubelet.server.access import Access
+from kubeskew.kubelet.server.configz import kubelet_configuration
 from kubeskew.kubelet.server.logs import LogOptions, container_logs
 from kubeskew.kubelet.server.metrics import CONTENT_TYPE, cadvisor_metrics, probe_metrics, resource_metrics
 from kubeskew.kubelet.server.remotecommand import (
-    Session,
     StreamOptions,
-    chosen_protocol,
-    hand_over,
-    is_websocket,
-    offered_protocols,
-    over_spdy,
-    over_websocket,
-    shown_headers,
-    websocket_headers,
 )
 from kubeskew.kubelet.server.stats import NodeView, ServerError, pods_in_use, summary
 
 _METRICS = {"cadvisor": cadvisor_metrics, "resource": resource_metrics, "probes": probe_metrics}
+# Headers that hold for one connection.
+_HOP = frozenset({"host", "connection", "content-length", "transfer-encoding", "keep-alive", "te", "upgrade"})
 _CHECKS = (["log"], ["ping"], ["syncloop"])
 Page = Callable[[web.BaseRequest, list[str]], Awaitable[web.StreamResponse]]
 log = logging.getLogger(__name__)
@@ -98,53 +92,38 @@ class Routes:
     # -- commands
 
     async def _exec(self, request: web.BaseRequest, parts: list[str]) -> web.StreamResponse:
-        container_process = await self._container_process(parts)
+        found = self._running(parts)
         options = _stream_options(request.rel_url.query)
         argv = request.rel_url.query.getall("command", [])
-        return await self._session(
+        return await remotecommand.serve_session(
             request,
             options,
-            lambda channels: remotecommand.execute(self._view, container_process, argv, options, channels),
+            lambda channels: remotecommand.execute(self._view.runtime, found, argv, options, channels),
         )
 
     async def _attach(self, request: web.BaseRequest, parts: list[str]) -> web.StreamResponse:
-        container_process = await self._container_process(parts)
+        found = self._running(parts)
         options = _stream_options(request.rel_url.query)
-        return await self._session(
-            request, options, lambda channels: remotecommand.attach(container_process, options, channels)
+        return await remotecommand.serve_session(
+            request,
+            options,
+            lambda channels: remotecommand.attach(self._view.runtime, found, options, channels),
         )
 
-    async def _container_process(self, parts: list[str]) -> ContainerProcess:
+    def _running(self, parts: list[str]) -> tuple[Sandbox, Container]:
         if len(parts) == 4:  # with the pod's uid before the container
             parts = [parts[0], parts[1], parts[3]]
         _need(parts, 3)
-        return await self._view.running(*parts)
+        return self._view.running(*parts)
 
     async def _run(self, request: web.BaseRequest, parts: list[str]) -> web.StreamResponse:
         """Runs a command without streams; answers with its output."""
-        container_process = await self._container_process(parts)
+        found = self._running(parts)
         collected = _Collected()
         argv = request.rel_url.query.get("cmd", "").split(" ")
         options = StreamOptions(False, True, True, False)
-        await remotecommand.execute(self._view, container_process, argv, options, collected)
+        await remotecommand.execute(self._view.runtime, found, argv, options, collected)
         return web.Response(body=bytes(collected.data), content_type="text/plain")
-
-    async def _session(
-        self, request: web.BaseRequest, options: StreamOptions, session: Session
-    ) -> web.StreamResponse:
-        if is_websocket(request):
-            protocol = chosen_protocol(
-                offered_protocols(request, "Sec-WebSocket-Protocol"), remotecommand.WEBSOCKET_PROTOCOLS
-            )
-            return await over_websocket(request, options, session, protocol)
-        if "spdy/3.1" not in request.headers.get("Upgrade", "").lower():
-            raise ServerError(
-                400, f"unable to upgrade: missing upgrade headers in request: {shown_headers(request)}"
-            )
-        protocol = chosen_protocol(
-            offered_protocols(request, "X-Stream-Protocol-Version"), remotecommand.SPDY_PROTOCOLS
-        )
-        return await over_spdy(request, options, session, protocol or "channel.k8s.io")
 
     # -- ports
 
@@ -154,47 +133,33 @@ class Routes:
         pod = view.pod(parts[0], parts[1])
         if pod is None:
             raise ServerError(404, "pod does not exist")
-        if not is_websocket(request):
-            headers = [("Upgrade", "SPDY/3.1"), ("X-Stream-Protocol-Version", portforward.PROTOCOL)]
-            return await hand_over(request, headers, lambda pipe: portforward.forward_spdy(view, pod, pipe))
-        offered = offered_protocols(request, "Sec-WebSocket-Protocol")
-        if portforward.TUNNEL_PROTOCOL in offered:
-
-            async def tunnel(pipe: Pipe) -> None:
-                inner = portforward.WebSocketPipe(WebSocket(pipe))
-                await portforward.forward_spdy(view, pod, inner)
-
-            return await hand_over(request, websocket_headers(request, portforward.TUNNEL_PROTOCOL), tunnel)
-        protocol = chosen_protocol(offered, portforward.WEBSOCKET_PROTOCOLS)
-        wanted = _ports(request.rel_url.query)
-
-        async def forward(pipe: Pipe) -> None:
-            socket = WebSocket(pipe)
-            await portforward.forward_websocket(view, pod, wanted, socket, protocol)
-
-        return await hand_over(request, websocket_headers(request, protocol), forward)
+        ports = portforward.ports_of(view, pod)
+        return await portforward.serve_ports(request, ports, lambda: _ports(request.rel_url.query))
 
     async def _port(self, request: web.BaseRequest, parts: list[str]) -> web.StreamResponse:
-        """Connects the API server to a fake pod's port: nothing routes the pods' addresses."""
+        """Connects the API server to a pod's port: the machine does not route the pods' addresses."""
         _need(parts[:3], 3)
         pod = self._view.pod(parts[0], parts[1])
-        found = (
-            portforward.port_of(self._view, pod, int(parts[2]))
-            if pod is not None and parts[2].isdigit()
-            else None
-        )
-        if found is None:
+        connection = None
+        if pod is not None and parts[2].isdigit():
+            connection = await portforward.connected(self._view, pod, int(parts[2]))
+        if pod is None or connection is None:
             return web.Response(status=502, text="connection refused")
         target = "/" + request.raw_path.split("/", 5)[5] if len(parts) > 3 else "/"
-        sandbox = self._view.runtime.sandbox(pod_spec.uid_of(found.pod))
-        host = f"{sandbox.ip if sandbox is not None else ''}:{parts[2]}"
-        headers = (("Host", host), *((n, v) for n, v in request.headers.items() if n.lower() != "host"))
-        asked = HTTPRequest(
-            request.method, target, headers, await request.read(), (request.remote or "127.0.0.1")
-        )
-        answer = found.answer(asked)
+        sandbox = self._view.runtime.sandbox(pod_spec.uid_of(pod))
+        named = [("Host", f"{sandbox.ip if sandbox is not None else ''}:{parts[2]}")]
+        named += [(name, value) for name, value in request.headers.items() if name.lower() not in _HOP]
+        try:
+            answer = await http_client.request(
+                connection, request.method, target, named, await request.read()
+            )
+        except OSError as error:
+            return web.Response(status=502, text=str(error))
+        finally:
+            await connection.close()
+        headers = [(name, value) for name, value in answer.headers if name.lower() not in _HOP]
         return web.Response(
-            body=answer.body, status=answer.status, reason=answer.reason, headers=dict(answer.headers)
+            body=answer.body, status=answer.status, reason=answer.reason, headers=CIMultiDict(headers)
         )
 
     # -- about the node
@@ -230,16 +195,7 @@ class Routes:
         return web.Response(body=page(self._view).encode(), headers={"Content-Type": CONTENT_TYPE})
 
     async def _configz(self, _request: web.BaseRequest, _parts: list[str]) -> web.StreamResponse:
-        config = {
-            "kind": "KubeletConfiguration",
-            "apiVersion": "kubelet.config.k8s.io/v1beta1",
-            "nodeStatusUpdateFrequency": "10s",
-            "nodeStatusReportFrequency": "5m0s",
-            "maxPods": 110,
-            "containerLogMaxSize": "10Mi",
-            "clusterDomain": "cluster.local",
-            "clusterDNS": ["10.96.0.10"],
-        }
+        config = kubelet_configuration(self._view.features.configuration, self._view.settings)
         return web.Response(body=orjson.dumps({"kubeletconfig": config}), content_type="application/json")
 
     async def _stats(self, _request: web.BaseRequest, parts: list[str]) -> web.StreamResponse:
@@ -256,6 +212,10 @@ class _Collected:
 
     async def read(self) -> bytes:
         return b""
+
+    async def resized(self) -> tuple[int, int]:
+        await asyncio.Event().wait()  # waits for ever: there is no terminal
+        return 0, 0
 
     async def write(self, channel: int, data: bytes) -> None:
         self.data += data

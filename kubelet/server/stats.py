@@ -12,11 +12,11 @@ from typing import Any
 from kubeskew.apimachinery.clock import Clock, timestamp
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
-from kubeskew.kubelet.containers.container_process import ContainerProcess
-from kubeskew.kubelet.containers.runtime import FakeRuntime
+from kubeskew.kubelet.containers.runtime_service import RuntimeService
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
-from kubeskew.kubelet.containers.usage import demand_of, requested
+from kubeskew.kubelet.containers.usage import requested
 from kubeskew.kubelet.features import KubeletFeatures
+from kubeskew.kubelet.probe_counts import ProbeCounts
 
 _SYSTEM_CORES, _SYSTEM_BYTES = 0.12, 420 << 20  # usage of the node besides its pods
 
@@ -50,13 +50,14 @@ class NodeView:
 
     name: str
     clock: Clock
-    runtime: FakeRuntime
+    runtime: RuntimeService
     pods: Callable[[], list[Object]]
     features: KubeletFeatures
-    load: Callable[[Object], Any]  # awaitable: loads the files of the pod's volumes
     since: datetime  # when its kubelet started
     capacity: Mapping[str, str]
+    probes: ProbeCounts = field(default_factory=ProbeCounts)
     ended: EndedUsage = field(default_factory=EndedUsage)
+    settings: Mapping[str, Any] = field(default_factory=dict)  # of its KubeletConfiguration
 
     def pod(self, namespace: str, name: str) -> Object | None:
         found = (namespace, name)
@@ -64,7 +65,7 @@ class NodeView:
             (pod for pod in self.pods() if (pod_spec.namespace_of(pod), pod_spec.name_of(pod)) == found), None
         )
 
-    async def running(self, namespace: str, name: str, container: str) -> ContainerProcess:
+    def running(self, namespace: str, name: str, container: str) -> tuple[Sandbox, Container]:
         """Raises ServerError as exec and attach do."""
         pod = self.pod(namespace, name)
         if pod is None:
@@ -73,34 +74,32 @@ class NodeView:
         latest = sandbox.latest(container) if sandbox is not None else None
         if sandbox is None or latest is None or not latest.running(self.clock.now()):
             raise ServerError(500, f'container not found ("{container}")')
-        return await self.container_process(pod, sandbox, latest)
-
-    async def container_process(
-        self, pod: Object, sandbox: Sandbox, container: Container
-    ) -> ContainerProcess:
-        await self.load(pod)
-        return self.runtime.container_process(sandbox, container)
+        return sandbox, latest
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Cores now, core seconds since the start, bytes of memory."""
+    """Cores now, core seconds since the start, bytes of memory (the working set, and what is resident)."""
 
     cores: float
     core_seconds: float
     memory: int
+    rss: int
+    processes: int = 1
+    written: int = 0
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(
-            self.cores + other.cores, self.core_seconds + other.core_seconds, self.memory + other.memory
+            self.cores + other.cores,
+            self.core_seconds + other.core_seconds,
+            self.memory + other.memory,
+            self.rss + other.rss,
+            self.processes + other.processes,
+            self.written + other.written,
         )
 
-    @property
-    def rss(self) -> int:
-        return self.memory * 4 // 5
 
-
-NOTHING = Usage(0.0, 0.0, 0)
+NOTHING = Usage(0.0, 0.0, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +144,7 @@ def pods_in_use(view: NodeView) -> list[PodUsage]:
             ContainerUsage(
                 container,
                 specs.get(container.name, {}),
-                _pod_usage(pod, container, specs.get(container.name), now),
+                _usage(view.runtime, sandbox, container),
             )
             for container in running
         ]
@@ -158,13 +157,15 @@ def node_usage(pods: list[PodUsage], view: NodeView) -> Usage:
     running = {each.container.id: each.usage for pod in pods for each in pod.containers}
     seconds = max((measured_at(view) - view.since).total_seconds(), 0.0)
     past = view.ended.core_seconds({name: usage.core_seconds for name, usage in running.items()})
-    system = Usage(_SYSTEM_CORES, _SYSTEM_CORES * seconds + past, _SYSTEM_BYTES)
+    system = Usage(_SYSTEM_CORES, _SYSTEM_CORES * seconds + past, _SYSTEM_BYTES, _SYSTEM_BYTES * 4 // 5)
     return sum(running.values(), system)
 
 
-def _pod_usage(pod: Object, container: Container, spec: Object | None, now: datetime) -> Usage:
-    memory = demand_of(pod, spec).memory if spec is not None else 0
-    return Usage(container.cores, container.used(now), memory)
+def _usage(runtime: RuntimeService, sandbox: Sandbox, container: Container) -> Usage:
+    stats = runtime.stats(sandbox, container)
+    return Usage(
+        *(stats.cores, stats.core_seconds, stats.working_set, stats.resident, stats.processes, stats.written)
+    )
 
 
 def summary(view: NodeView) -> Object:
@@ -191,7 +192,7 @@ def summary(view: NodeView) -> Object:
                 "startTime": started,
                 "containers": containers,
                 **_usage_stats(pod.usage, now),
-                "process_stats": {"process_count": len(containers) + 1},
+                "process_stats": {"process_count": pod.usage.processes + 1},
             }
         )
     node = _usage_stats(node_usage(in_use, view), now)

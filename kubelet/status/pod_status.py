@@ -17,7 +17,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.pod_resources import TERMINAL_PHASES, is_sidecar
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.allocation import PendingResize
-from kubeskew.kubelet.containers.program import PREFIX
+from kubeskew.kubelet.containers.acting import PREFIX
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
 from kubeskew.kubelet.features import KubeletFeatures
 
@@ -51,6 +51,7 @@ def container_status(
     features: KubeletFeatures,
     not_ready: bool = False,
     not_started: bool = False,
+    messages: Mapping[str, str] | None = None,
 ) -> Object:
     """`waiting` is why a container that never ran waits, `held_back` why one does not run again."""
     name = spec["name"]
@@ -59,8 +60,8 @@ def container_status(
         return _never_ran(spec, held_back or waiting, features)
     previous = sandbox.previous(name)
     status: Object = {"name": name}
-    status["state"] = state_of(latest, now)
-    status["lastState"] = state_of(previous, now) if previous is not None else {}
+    status["state"] = state_of(latest, now, messages)
+    status["lastState"] = state_of(previous, now, messages) if previous is not None else {}
     if held_back is not None and not latest.running(now):
         status["lastState"] = status["state"]
         status["state"] = held_back.state()
@@ -90,7 +91,7 @@ def _never_ran(spec: Object, waiting: WaitingReason, features: KubeletFeatures) 
     return status | _mounts(spec, features)
 
 
-def state_of(container: Container, now: datetime) -> Object:
+def state_of(container: Container, now: datetime, messages: Mapping[str, str] | None = None) -> Object:
     if container.running(now):
         return {"running": {"startedAt": timestamp(container.started_at)}}
     ended: Object = {
@@ -101,8 +102,9 @@ def state_of(container: Container, now: datetime) -> Object:
         "finishedAt": timestamp(container.ended_at),
         "containerID": container.container_id,
     }
-    if container.message:
-        ended["message"] = container.message
+    own = (messages or {}).get(container.id, "")
+    if message := ": ".join(text for text in (container.message, own) if text):
+        ended["message"] = message
     return {"terminated": ended}
 
 
@@ -167,13 +169,11 @@ def pod_conditions(
         _condition("PodScheduled", status="True"),
     ]
     if features.ready_to_start_condition:
-        found.insert(0, _condition("PodReadyToStartContainers", status=str(sandbox_ready)))
+        found.insert(0, _condition(features.ready_to_start_condition, status=str(sandbox_ready)))
     for condition in found:
         before = present.get(condition["type"])
         condition["lastTransitionTime"] = transition_time(before, condition["status"], now)
-        generation = pod["metadata"].get("generation")
-        if features.observed_generation and generation:
-            condition["observedGeneration"] = generation
+        condition |= _observed_generation(pod, features)
     return found
 
 
@@ -184,10 +184,7 @@ def pending_condition(
     found = _condition("PodResizePending", status="True", reason=pending.reason, message=pending.message)
     unchanged = before.get("reason") == pending.reason and before.get("lastTransitionTime")
     found["lastTransitionTime"] = before["lastTransitionTime"] if unchanged else timestamp(now)
-    generation = pod["metadata"].get("generation")
-    if features.observed_generation and generation:
-        found["observedGeneration"] = generation
-    return found
+    return found | _observed_generation(pod, features)
 
 
 def _condition(kind: str, *, status: str, reason: str = "", message: str = "") -> Object:
@@ -289,12 +286,13 @@ class View:
     pending_resize: PendingResize | None = None
     unready: frozenset[str] = frozenset()  # containers that are not ready by their probes
     unstarted: frozenset[str] = frozenset()
+    messages: Mapping[str, str] = field(default_factory=dict)  # of ended containers, by their ids
 
 
 def pod_status(pod: Object, sandbox: Sandbox | None, view: View, features: KubeletFeatures) -> Object:
     inits = _statuses(pod, pod_spec.init_containers(pod), sandbox, view, features, init=True)
     regular = _statuses(pod, pod_spec.containers(pod), sandbox, view, features, init=False)
-    phase = "Failed" if view.reason else pod_phase(pod, inits, regular, ended=view.ended)
+    phase = "Failed" if view.reason else pod_phase(pod, inits, regular, features, ended=view.ended)
     if view.ended:
         regular = [_settled(status) for status in regular] if _ran(regular) else regular
         phase = phase if phase in TERMINAL_PHASES else "Failed"
@@ -327,21 +325,27 @@ def pod_status(pod: Object, sandbox: Sandbox | None, view: View, features: Kubel
         ]
     if view.reason:
         status |= {"reason": view.reason, "message": view.message}
-    generation = pod["metadata"].get("generation")
-    if features.observed_generation and generation:
-        status["observedGeneration"] = generation
-    return status
+    return status | _observed_generation(pod, features)
 
 
-def rejected_status(pod: Object, reason: str, message: str, now: datetime) -> Object:
+def rejected_status(
+    pod: Object, reason: str, message: str, now: datetime, features: KubeletFeatures
+) -> Object:
     """Makes the status of a pod that its node does not admit (kubelet.go, rejectPod)."""
-    return {
+    status = {
         "phase": "Failed",
         "reason": reason,
         "message": f"Pod was rejected: {message}",
-        "qosClass": pod_spec.qos_class(pod),
         "startTime": timestamp(now),
     }
+    if features.rejected_pods_keep_qos_class:
+        status["qosClass"] = pod_spec.qos_class(pod)
+    return status | _observed_generation(pod, features)
+
+
+def _observed_generation(pod: Object, features: KubeletFeatures) -> Object:
+    generation = pod["metadata"].get("generation")
+    return {"observedGeneration": generation} if features.observed_generation and generation else {}
 
 
 def _statuses(
@@ -366,6 +370,7 @@ def _statuses(
             features=features,
             not_ready=spec["name"] in not_ready or spec["name"] in view.unready,
             not_started=spec["name"] in view.unstarted,
+            messages=view.messages,
         )
         for spec in specs
     ]
@@ -406,32 +411,64 @@ def _addresses(pod: Object, sandbox: Sandbox | None, view: View, features: Kubel
     return found
 
 
-def pod_phase(pod: Object, inits: Sequence[Object], regular: Sequence[Object], *, ended: bool) -> str:
-    """Follows kubelet_pods.go, getPhase."""
+def should_restart(pod: Object, spec: Object, exit_code: int, features: KubeletFeatures) -> bool:
+    """A container's own rules and policy come before the pod's (ContainerShouldRestart)."""
     policy = pod_spec.restart_policy(pod)
-    pending_init, failed_init = _initialisation(pod, inits, begun=_ran(regular))
-    if failed_init and policy == "Never":
+    if features.container_restart_rules and spec.get("restartPolicy"):
+        for rule in spec.get("restartPolicyRules") or []:
+            if _matches(rule.get("exitCodes") or {}, exit_code):
+                if rule.get("action") == "Restart":
+                    return True
+                break
+        policy = spec["restartPolicy"]
+    return policy == "Always" or (policy == "OnFailure" and exit_code != 0)
+
+
+def _matches(exit_codes: Object, code: int) -> bool:
+    listed = code in (exit_codes.get("values") or [])
+    return listed == (exit_codes.get("operator") != "NotIn")
+
+
+def pod_phase(
+    pod: Object,
+    inits: Sequence[Object],
+    regular: Sequence[Object],
+    features: KubeletFeatures,
+    *,
+    ended: bool,
+) -> str:
+    """Follows kubelet_pods.go, getPhase."""
+    pending_init, failed_init = _initialisation(pod, inits, features, begun=_ran(regular))
+    if failed_init:
         return "Failed"
-    running = waiting = stopped = succeeded = 0
-    for status in regular:
-        state, last = status["state"], (status.get("lastState") or {}).get("terminated")
-        ending = state.get("terminated") or ("waiting" in state and last) or None
-        if "running" in state:
+    running = waiting = stopped = succeeded = restartable = 0
+    for spec, status in zip(pod_spec.containers(pod), regular, strict=True):
+        ending = _ending(status)
+        if "running" in status["state"]:
             running += 1
         elif ending is None:
             waiting += 1
         else:
             stopped += 1
             succeeded += ending["exitCode"] == 0
+            restartable += should_restart(pod, spec, ending["exitCode"], features)
     if pending_init or waiting or not regular:
         return "Pending"
-    if running:
+    if running or (restartable and not ended):
         return "Running"
-    return _phase_when_stopped(policy, ended=ended, all_succeeded=stopped == succeeded)
+    return "Succeeded" if stopped == succeeded else "Failed"
 
 
-def _initialisation(pod: Object, inits: Sequence[Object], *, begun: bool) -> tuple[bool, bool]:
-    """The pair is (whether init containers are still to run, whether one failed)."""
+def _ending(status: Object) -> Object | None:
+    """The end of a container that has ended or is held back after it."""
+    state, last = status["state"], (status.get("lastState") or {}).get("terminated")
+    return state.get("terminated") or ("waiting" in state and last) or None
+
+
+def _initialisation(
+    pod: Object, inits: Sequence[Object], features: KubeletFeatures, *, begun: bool
+) -> tuple[bool, bool]:
+    """The pair is (whether init containers are still to run, whether one failed that does not run again)."""
     pending = failed = False
     for spec, status in zip(pod_spec.init_containers(pod), inits, strict=True):
         if is_sidecar(spec):
@@ -441,16 +478,6 @@ def _initialisation(pod: Object, inits: Sequence[Object], *, begun: bool) -> tup
         if "running" in status["state"] or ending is None:
             pending = pending or not begun
         elif ending["exitCode"] != 0:
-            failed = True
+            failed |= not should_restart(pod, spec, ending["exitCode"], features)
             pending = pending or not begun
     return pending, failed
-
-
-def _phase_when_stopped(policy: str, *, ended: bool, all_succeeded: bool) -> str:
-    if ended:
-        return "Succeeded" if all_succeeded else "Failed"
-    if policy == "Always":
-        return "Running"
-    if all_succeeded:
-        return "Succeeded"
-    return "Failed" if policy == "Never" else "Running"

@@ -55,6 +55,11 @@ MODULES = {
         "kubelet.drivers.controller_host",
     ),
     "metrics-server": (*_SURROUNDINGS, "metricsserver.cli", "metricsserver.server"),
+    "network": (
+        *_SURROUNDINGS,
+        "kubelet.containers.host.network.cli",
+        "kubelet.containers.host.network.component",
+    ),
     "shim": (*_SURROUNDINGS, "shim.cli", "shim.host"),
 }
 # kind → packages of which it imports most when it is used, and libraries that come with them

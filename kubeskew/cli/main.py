@@ -61,8 +61,10 @@ COMMANDS = {
     "driver": "kubeskew.kubelet.drivers.cli:driver",
     "driver-controller": "kubeskew.kubelet.drivers.cli:driver_controller",
     "metrics-server": "kubeskew.metricsserver.cli:metrics_server",
+    "network": "kubeskew.kubelet.containers.host.network.cli:network",
     "shim": "kubeskew.shim.cli:shim",
     "etcd": "kubeskew.apiserver.storage.etcd.cli:etcd",
+    "cri": "kubeskew.kubelet.cri_cli:cri",
 }
 
 SUMMARIES = {
@@ -106,9 +108,11 @@ SUMMARIES = {
     "kubelet": "Run a kubelet for fake nodes in the foreground.",
     "driver": "Run an example DRA driver in the foreground.",
     "driver-controller": "Run the controller of an example DRA driver in the foreground.",
+    "network": "Run the network of a cluster's pods in the foreground.",
     "metrics-server": "Run a metrics server in the foreground, for kubectl top and autoscalers.",
     "shim": "Run a real program as a component, in the foreground.",
     "etcd": "Serve etcd's API in the foreground, for a real API server.",
+    "cri": "Serve a container runtime by CRI in the foreground, for a real kubelet.",
 }
 
 

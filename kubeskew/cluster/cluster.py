@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.environment import COMPONENTS_PATH
 from kubeskew.apimachinery.known_names import kind_of
+from kubeskew.apimachinery.process.network_agent import NetworkAgent
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.storage.records import Branch
 from kubeskew.cluster import branches, creation, driver_accounts, drivers, launcher, platform, skew
@@ -80,6 +81,13 @@ async def record_event(url: str, clock: Clock, event: Mapping[str, str], storage
         raise ClusterError(f"cannot write to the log: {error}") from error
 
 
+def _as_recorded(stopped: Iterable[Process]) -> dict[str, Target]:
+    """The components of stopped processes that may have real programs, at the versions that they had."""
+    others = {process.name: process for process in stopped if process.kind != "kubelet"}
+    real = {p.client: p for p in stopped if p.kind == "kubelet" and p.program is not None}
+    return {name: Target.of(process) for name, process in (others | real).items()}
+
+
 def _shown(process: Process) -> str:
     return f" ({process.program})" if process.program is not None else ""
 
@@ -107,7 +115,7 @@ class Cluster:
         elif not self.directory.exists():
             with self._ports:
                 # errors are raised before anything is written
-                creation.plan(spec, self._ports, self._platform.inspect, force=force)
+                self._check_kubelets(creation.plan(spec, self._ports, self._platform.inspect, force=force))
             if spec.storage:
                 await creation.claim_log(self._platform.storage, self._platform.clock, spec.storage)
         with self.directory.locked(), self._ports:
@@ -132,8 +140,8 @@ class Cluster:
             self.directory.save(state)
             stopped = [p for p in state.processes.values() if not self.runs(p)]
             stopped.sort(key=lambda p: skew.UPGRADE_ORDER.index(p.kind))
-            targets = {p.name: Target.of(p) for p in stopped if p.kind != "kubelet"}
-            self._choose_programs(state, targets, force=force)
+            self._choose_programs(state, _as_recorded(stopped), force=force)
+            self._check_kubelets(state)
             for process in stopped:
                 self.progress(f"starting {process.name} {process.version}{_shown(process)}")
             if state.abandoned_leases:
@@ -160,6 +168,12 @@ class Cluster:
                     hint = "What has started runs on: `kubeskew status` shows it, `kubeskew down` stops it"
                     raise ClusterError(f"{error}\n{hint}") from None
 
+    def _check_kubelets(self, state: State) -> None:
+        """Raises UserError if a kubelet is to be a real one, and none can run on this machine."""
+        real = [process for process in state.of_kind("kubelet") if process.program is not None]
+        if real and (reason := self._platform.kubelet_obstacle()):
+            raise UserError(f"{real[0].client}: {reason}")
+
     async def _give_up(self, state: State, started: Sequence[Process], *, is_new: bool) -> None:
         """Stops what was started with a real program that cannot run; nothing is left of a new cluster."""
         self.progress("stopping what has started")
@@ -181,7 +195,7 @@ class Cluster:
         choices = {}
         for name, target in targets.items():
             process = state.components()[name]
-            choice = self._choice(state, process, target, force=force)
+            choice = self._choice(state, name, target, force=force)
             if choice.reason:
                 self.progress(f"{name} {target.version} stays emulated: {choice.reason}")
             elif choice.note:
@@ -193,9 +207,9 @@ class Cluster:
                 creation.give_program(state, process, choice, self._ports)
         return choices
 
-    def _choice(self, state: State, process: Process, target: Target, *, force: bool = False) -> Choice:
+    def _choice(self, state: State, name: str, target: Target, *, force: bool = False) -> Choice:
         wanted = target.version, target.bugs, self._platform.inspect
-        return choose_again(state, process, *wanted, force=force)
+        return choose_again(state, name, state.components()[name], *wanted, force=force)
 
     async def _release_leases(self, state: State) -> None:
         """Starts only the API servers, and releases leases in a log that was branched off, which nobody
@@ -235,6 +249,16 @@ class Cluster:
             await self._stop(state, *servers)
         for process in state.processes.values():
             process.pid, process.birth = 0, ""
+        if state.network_socket:
+            NetworkAgent(state.network_socket).end()  # it outlives the component
+        places = sorted(
+            self.directory.kubelet_root().glob("*/host")
+        )  # of nodes whose containers are processes
+        if places:
+            from kubeskew.kubelet.containers.host.cleanup import cleanup
+
+            for place in places:
+                await asyncio.to_thread(cleanup, place)
         platform.remove_runtime_dir(state)
         self.directory.save(state)
 
@@ -297,7 +321,7 @@ class Cluster:
             for name in skew.upgrade_order(versioned(state, names)):
                 process = state.components()[name]
                 target = replace(Target.of(process), gates=changed_gates(process.gates, gates))
-                check_gates(name, target, self._choice(state, process, target).program)
+                check_gates(name, target, self._choice(state, name, target).program)
                 if target.gates != process.gates:
                     targets[name] = target
             if not targets:
@@ -374,6 +398,9 @@ class Cluster:
             check_gates(name, target, chosen[name])
         if moving and not force:
             check_steps(state, targets)
+        real = [name for name in targets if kind_of(name) == "kubelet" and chosen[name]]
+        if real and (reason := self._platform.kubelet_obstacle()):
+            raise UserError(f"{real[0]}: {reason}")
         kinds = [SHIM if chosen[name] else kind_of(name) for name in targets]
         self.processes.prepare(kinds, environment(os.environ))
         kubelets = {n.partition("/")[2]: t for n, t in targets.items() if kind_of(n) == "kubelet"}
@@ -382,7 +409,7 @@ class Cluster:
                 if kind_of(name) != "kubelet":
                     await self._replace(state, state.processes[name], targets[name], choices[name], probes)
                 elif kubelets:
-                    await self._move_nodes(state, kubelets, probes)
+                    await self._move_nodes(state, kubelets, choices, probes)
                     kubelets = {}
             await wait_cluster(self.directory, probes, state, self.progress)
 
@@ -398,38 +425,51 @@ class Cluster:
         creation.give_program(state, process, choice, self._ports)
         self.directory.save(state)
         await self._start(state, process)
-        try:
-            await wait_ready(self.directory, probes, state, [process], self.progress)
-        except ProgramError as error:
-            await self._stop(state, process)
-            if process.kind not in REAL:
-                raise
-            remedy = f"`kubeskew restart {process.name} --real none` has it emulated"
-            raise UserError(f"{error}. Mend it and restart it, or {remedy}") from None
+        await self._await_ready(state, [process], probes)
         shown = static_pods.nodes(state)
         for kubelet in state.of_kind("kubelet") if shown else ():
             if self.runs(kubelet) and any(node in kubelet.nodes for node in shown):
                 self._reload_nodes(state, kubelet)  # its static pods have changed
 
-    async def _move_nodes(self, state: State, targets: Mapping[str, Target], probes: Probes) -> None:
+    async def _await_ready(self, state: State, started: Sequence[Process], probes: Probes) -> None:
+        """Raises UserError, and stops them, if one runs a real program that does not become ready."""
+        try:
+            await wait_ready(self.directory, probes, state, started, self.progress)
+        except ProgramError as error:
+            real = [process for process in started if process.program is not None]
+            await self._stop(state, *real)
+            if not any(process.kind in REAL for process in real):
+                raise
+            names = [process.client if process.kind == "kubelet" else process.name for process in real]
+            remedy = f"`kubeskew restart {names[0]} --real none` has it emulated"
+            raise UserError(f"{error}. Mend it and restart it, or {remedy}") from None
+
+    async def _move_nodes(
+        self, state: State, targets: Mapping[str, Target], choices: Mapping[str, Choice], probes: Probes
+    ) -> None:
         """Takes nodes out of their kubelet processes, then hosts each in one at its target."""
         for process in [p for p in state.of_kind("kubelet") if set(p.nodes) & set(targets)]:
             leaving = [node for node in process.nodes if node in targets]
-            self.progress(f"kubelet {', '.join(leaving)}: {describe(process, targets[leaving[0]])}")
+            programs = {str(choices[f"kubelet/{node}"].program or "") for node in leaving}
+            shown = f" ({', '.join(sorted(programs))})" if programs != {""} else ""
+            self.progress(f"kubelet {', '.join(leaving)}: {describe(process, targets[leaving[0]])}{shown}")
             if len(leaving) == len(process.nodes):
                 await self._stop(state, process)
                 del state.processes[process.name]
             else:
                 await self._part(state, process, leaving)
         state.killed_nodes = [node for node in state.killed_nodes if node not in targets]
-        changed = {creation.host(state, self._ports, node, target).name for node, target in targets.items()}
+        changed = {
+            creation.host(state, self._ports, node, target, choices[f"kubelet/{node}"]).name
+            for node, target in targets.items()
+        }
         moved = [state.processes[name] for name in sorted(changed)]
         for process in moved:
             if self.runs(process):
                 self._reload_nodes(state, process)
         await self._start(state, *(process for process in moved if not self.runs(process)))
         self.directory.save(state)
-        await wait_ready(self.directory, probes, state, moved, self.progress)
+        await self._await_ready(state, moved, probes)
 
     async def _part(self, state: State, process: Process, leaving: Sequence[str]) -> None:
         unreported = [] if self._can_report(state, process) else [f"kubelet/{n}" for n in leaving]

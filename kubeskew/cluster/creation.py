@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kubeskew.apimachinery.clock import Clock
-from kubeskew.apimachinery.known_names import METRICS_SERVER, kind_of
+from kubeskew.apimachinery.known_names import METRICS_SERVER, NETWORK, kind_of
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.storage.factory import Storage
 from kubeskew.apiserver.storage.interfaces import StorageError
@@ -23,13 +23,21 @@ from kubeskew.cluster.failures import ClusterError, UserError
 from kubeskew.cluster.ports import Ports
 from kubeskew.cluster.programs.inspection import Inspect, Program
 from kubeskew.cluster.programs.inspection import inspect as inspect_program
-from kubeskew.cluster.programs.selection import Choice, check_folder, check_settings, choose
+from kubeskew.cluster.programs.kubelets import machine_address
+from kubeskew.cluster.programs.selection import (
+    EMULATED,
+    Choice,
+    check_folder,
+    check_settings,
+    choose,
+)
 from kubeskew.cluster.state import Process, RunningProgram, State, StateDir, write_secret, write_secrets
 
 if TYPE_CHECKING:
     from kubeskew.cluster.pki import KeyPair, Keys
 
 MASTERS = "system:masters"
+NETWORK_USER = "system:kube-proxy"  # whose work it does; it reads pods and namespaces as well
 _CONTROL_PLANE = ("controller-manager", "scheduler")
 Credentials = Callable[[StateDir, State, datetime], None]
 
@@ -54,6 +62,8 @@ def write_credentials(directory: StateDir, state: State, now: datetime, keys: "K
     users = {name: (f"system:kube-{name}", ()) for name in _CONTROL_PLANE}
     users |= {f"kubelet/{node}": (f"system:node:{node}", ("system:nodes",)) for node in state.nodes}
     users |= {name: (user, drivers.groups()) for name, user in drivers.users(state.nodes).items()}
+    if NETWORK in state.processes:
+        users[NETWORK] = NETWORK_USER, (MASTERS,)
     serves_metrics = METRICS_SERVER in state.processes
     if serves_metrics:
         users[METRICS_SERVER] = addons.METRICS_SERVER_USER, drivers.groups()
@@ -108,8 +118,9 @@ def add_program_credentials(directory: StateDir, process: Process, now: datetime
     """Writes the serving certificate of a real program and of its proxy, unless there is one. A real API
     server has the cluster's; it needs the public key of tokens in a file of its own.
     """
-    is_server, pair = process.kind == "apiserver", directory.program_certificate(process.kind)
-    if (directory.account_public_key if is_server else pair).exists():
+    is_server, is_kubelet = process.kind == "apiserver", process.kind == "kubelet"
+    pair = directory.program_certificate(process.name if is_kubelet else process.kind)
+    if not is_kubelet and (directory.account_public_key if is_server else pair).exists():
         return
     from kubeskew.cluster.pki import Authority, KeyPair, RandomKeys, public_key
 
@@ -119,7 +130,12 @@ def add_program_credentials(directory: StateDir, process: Process, now: datetime
 
     ca = directory.ca.read_bytes()
     authority = Authority(KeyPair(ca, (directory.pki / "ca.key").read_bytes()), now, RandomKeys())
-    write_secrets(_pair(pair.with_suffix(""), authority.loopback_serving(process.kind)))
+    if is_kubelet:  # the address may be another than at the last start
+        address = machine_address()
+        serving = authority.node_serving(["127.0.0.1", *((address,) if address else ())])
+    else:
+        serving = authority.loopback_serving(process.kind)
+    write_secrets(_pair(pair.with_suffix(""), serving))
 
 
 def _kubeconfig(
@@ -170,6 +186,7 @@ def plan(
         binaries=spec.binaries,
         real=[*spec.real],
         programs=spec.programs,
+        containers=dict(spec.containers),
     )
     check_folder(state.binaries, state.real)
     check_settings(state)
@@ -186,7 +203,7 @@ def plan(
     state.nodes = {node.name: node.as_json() for node in spec.nodes}
     state.servers = {name: server for name in _clients(state) if (server := initial_server(spec, name))}
     for node in state.nodes:
-        host(state, ports, node, initial_target(spec, f"kubelet/{node}"))
+        adding.node(node)
     for driver in drivers.all_of(state.nodes):
         name = drivers.component(driver)
         adding.unversioned(name)
@@ -195,6 +212,8 @@ def plan(
         adding.unversioned(name)
     if spec.metrics_server:
         adding.unversioned(METRICS_SERVER)
+    if spec.has_network:
+        adding.unversioned(NETWORK)
     if not alone and not state.shared_port:
         state.shared_port = free_port(state, ports)
     found = skew.violations({n: Version.parse(p.version) for n, p in state.components().items()})
@@ -209,6 +228,7 @@ def _clients(state: State) -> list[str]:
     kubelets = (f"kubelet/{node}" for node in state.nodes)
     return [
         *("controller-manager", "scheduler"), *kubelets, *drivers_of_nodes, *controllers, METRICS_SERVER,
+        NETWORK,
     ]  # fmt: skip
 
 
@@ -244,11 +264,19 @@ class Adding:
         self._give_program(process, initial_target(self.spec, name))
         self.state.processes[name] = process
 
+    def node(self, name: str) -> None:
+        """Raises UserError for gates that its kubelet does not know."""
+        target = initial_target(self.spec, f"kubelet/{name}")
+        host(self.state, self.ports, name, target, self._choice(f"kubelet/{name}", target))
+
     def _give_program(self, process: Process, target: Target) -> Program | None:
         """The real program that the process is to run; None if it is emulated."""
-        choice = choose(self.state, process.name, target.version, target.bugs, self.inspect, force=self.force)
+        choice = self._choice(process.name, target)
         give_program(self.state, process, choice, self.ports)
         return choice.program
+
+    def _choice(self, name: str, target: Target) -> Choice:
+        return choose(self.state, name, target.version, target.bugs, self.inspect, force=self.force)
 
 
 def give_program(state: State, process: Process, choice: Choice, ports: Ports) -> None:
@@ -285,22 +313,24 @@ def add_controllers(state: State, ports: Ports) -> list[str]:
     return [*missing.values()]
 
 
-def host(state: State, ports: Ports, node: str, target: Target) -> Process:
-    """Adds a node to the kubelet process of its version and gates; a new process is recorded if there is
-    none.
+def host(state: State, ports: Ports, node: str, target: Target, choice: Choice = EMULATED) -> Process:
+    """Adds a node to the emulated kubelet process of its version and gates; a new process is recorded if
+    there is none. A real kubelet has one node.
     """
-    for process in state.of_kind("kubelet"):
+    emulated = [process for process in state.of_kind("kubelet") if process.program is None]
+    for process in emulated if choice.program is None else ():
         if target.is_met(process) and state.servers.get(process.client) == state.servers.get(
             f"kubelet/{node}"
         ):
             process.nodes = in_order(state, [*process.nodes, node])
             return process
-    check_gates(f"kubelet/{node}", target)
+    check_gates(f"kubelet/{node}", target, choice.program)
     number = next(n for n in range(1, len(state.nodes) + 2) if f"kubelet-{n}" not in state.processes)
     process = Process(
         f"kubelet-{number}", "kubelet", str(target.version), dict(target.gates), bugs=dict(target.bugs),
         port=free_port(state, ports), nodes=[node],
     )  # fmt: skip
+    give_program(state, process, choice, ports)
     state.processes[process.name] = process
     return process
 

@@ -33,7 +33,10 @@ ARGUMENT_BYTES = 4000  # longest text of `ps`: Linux keeps a page for it
 _ANSWER_BYTES = 4096
 _SERVERS = (
     ("apiserver",),
-    ("controller-manager", "scheduler", "kubelet", "driver", "driver-controller", "metrics-server", "shim"),
+    (
+        *("controller-manager", "scheduler", "kubelet", "driver", "driver-controller"),
+        *("metrics-server", "network", "shim"),
+    ),
 )
 
 

@@ -7,25 +7,31 @@ from pathlib import Path
 from typing import Any
 
 from kubeskew.apimachinery.known_bugs import bugs_flag
-from kubeskew.apimachinery.known_names import CONTROLLER, METRICS_SERVER
+from kubeskew.apimachinery.known_names import CONTROLLER, METRICS_SERVER, NETWORK
+from kubeskew.apimachinery.process.network_agent import pod_cidr
 from kubeskew.cluster import drivers
+from kubeskew.cluster.config import over
 from kubeskew.cluster.controlplane import addons, static_pods
+from kubeskew.cluster.creation import NETWORK_USER
 from kubeskew.cluster.processes import NO_AUTHORITIES, Processes, environment
+from kubeskew.cluster.programs import kubelets
 from kubeskew.cluster.programs.arguments import SHIM, program_file
 from kubeskew.cluster.server_flags import server_flags
 from kubeskew.cluster.state import Process, State, StateDir, write_secret
+from kubeskew.kubelet.node.config import CONTAINER_KEYS
 
 _USERS = {
     "scheduler": "system:kube-scheduler",
     "controller-manager": "system:kube-controller-manager",
     METRICS_SERVER: addons.METRICS_SERVER_USER,
+    NETWORK: NETWORK_USER,
 }
 Builder = Callable[[StateDir, State, Process], list[str]]
 
 
 async def start(directory: StateDir, state: State, process: Process, processes: Processes) -> None:
     """Starts `process` as it is recorded, and sets its pid. The caller saves the record."""
-    if process.kind == "kubelet":
+    if process.kind == "kubelet" and process.program is None:
         write_nodes_file(directory, state, process)
     elif process.kind in {drivers.KIND, CONTROLLER}:
         drivers.write_file(directory, state, process)
@@ -47,13 +53,21 @@ def arguments(directory: StateDir, state: State, process: Process) -> list[str]:
 
 
 def write_nodes_file(directory: StateDir, state: State, process: Process) -> None:
+    """A real kubelet has its static pods in files instead, which it looks at again by itself."""
+    if process.program is not None:
+        kubelets.write_static_pods(directory, state, process)
+        return
     nodes = []
     for name in process.nodes:
         entry = state.node_spec(name).as_json()
+        entry |= over({key: entry[key] for key in CONTAINER_KEYS if key in entry}, state.containers)
         del entry["drivers"], entry["devicePlugins"]  # processes of their own
         entry["kubeconfig"] = str(directory.component_kubeconfig(f"system:node:{name}"))
         if entry.pop("controlPlane", False):
             entry["staticPods"] = static_pods.manifests(state)
+        if state.network_socket:
+            entry["network"] = state.network_socket
+            entry["podCIDR"] = pod_cidr([*state.nodes].index(name))
         if name in state.killed_nodes:
             entry["killed"] = True
         nodes.append(entry)
@@ -81,6 +95,7 @@ def _apiserver(directory: StateDir, state: State, process: Process) -> list[str]
         *(part for flag, value in flags.items() for part in (f"--{flag}", value)),
         *(("--shared-port", str(state.shared_port)) if state.shared_port else ()),
         *_services(addons.local_services(state)),
+        *(("--network-agent", state.network_socket) if state.network_socket else ()),
         *_common(directory, state, process),
     ]
 
@@ -177,10 +192,19 @@ def _metrics_server(directory: StateDir, state: State, process: Process) -> list
     ]
 
 
+def _network(directory: StateDir, state: State, process: Process) -> list[str]:
+    outside = addons.local_services(state)
+    return [
+        *_with_kubeconfig(NETWORK_USER, directory, state, process),
+        *("--socket", state.network_socket),
+        *(part for name, at in outside.items() for part in ("--outside", f"{name}={at}")),
+    ]
+
+
 def _shim(directory: StateDir, state: State, process: Process) -> list[str]:
     return [
         SHIM,
-        *("--component", process.name),
+        *("--component", process.client if process.kind == "kubelet" else process.name),
         *("--kubeconfig", str(_kubeconfig_of(directory, process))),
         *("--program-file", str(directory.program_file(process.name))),
         *_of_client(directory, state, process),
@@ -203,6 +227,8 @@ def shim_file(directory: StateDir, state: State, process: Process) -> dict[str, 
 def _kubeconfig_of(directory: StateDir, process: Process) -> Path:
     if process.kind == "apiserver":
         return directory.kubeconfig
+    if process.kind == "kubelet":
+        return directory.component_kubeconfig(f"system:node:{process.nodes[0]}")
     user = _USERS.get(process.kind)
     return directory.component_kubeconfig(user if user is not None else drivers.user_of(process))
 
@@ -222,4 +248,5 @@ _ARGUMENTS: dict[str, Builder] = {
     drivers.KIND: _driver,
     CONTROLLER: _driver_controller,
     METRICS_SERVER: _metrics_server,
+    NETWORK: _network,
 }

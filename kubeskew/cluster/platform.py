@@ -19,6 +19,7 @@ from kubeskew.cluster.ports import HeldPorts, Ports
 from kubeskew.cluster.probes import HTTPTransport, Transport
 from kubeskew.cluster.processes import Processes
 from kubeskew.cluster.programs.inspection import Inspect, inspect
+from kubeskew.cluster.programs.kubelets import obstacle
 from kubeskew.cluster.state import State, StateDir
 
 _PREFIX = "ks-"
@@ -74,3 +75,4 @@ class Platform:
     dial: Dial = dial
     new_runtime_dir: Callable[[], str] = make_runtime_dir
     inspect: Inspect = inspect  # asks real programs for their versions
+    kubelet_obstacle: Callable[[], str] = obstacle  # why no real kubelet can run here; empty if one can

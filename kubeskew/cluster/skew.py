@@ -5,11 +5,18 @@ Source: Kubernetes' version skew policy (https://kubernetes.io/releases/version-
 
 from collections.abc import Iterable, Mapping
 
-from kubeskew.apimachinery.known_names import CONTROLLER, DRIVER, METRICS_SERVER, UNVERSIONED, kind_of
+from kubeskew.apimachinery.known_names import (
+    CONTROLLER,
+    DRIVER,
+    METRICS_SERVER,
+    NETWORK,
+    UNVERSIONED,
+    kind_of,
+)
 from kubeskew.apimachinery.versions import Version
 
 UPGRADE_ORDER = (
-    "apiserver", "controller-manager", "scheduler", "kubelet", DRIVER, CONTROLLER, METRICS_SERVER,
+    "apiserver", "controller-manager", "scheduler", "kubelet", DRIVER, CONTROLLER, METRICS_SERVER, NETWORK,
 )  # fmt: skip
 KUBELET_MINORS_OLDER = 3
 

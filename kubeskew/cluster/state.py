@@ -16,7 +16,8 @@ from urllib.parse import quote
 
 from kubeskew.apimachinery.durable_files import flush, private_part
 from kubeskew.apimachinery.gates import FeatureGates
-from kubeskew.apimachinery.known_names import UNVERSIONED
+from kubeskew.apimachinery.known_names import NETWORK, UNVERSIONED
+from kubeskew.apimachinery.process.network_agent import SOCKET_NAME
 from kubeskew.apimachinery.versions import Version
 from kubeskew.cluster.clusterfile import ANY_SERVER
 from kubeskew.cluster.config import NodeSpec
@@ -145,12 +146,18 @@ class State:
     binaries: str = ""  # the folder of real programs by version
     real: list[str] = field(default_factory=list)  # kinds of components that take real programs from it
     programs: dict[str, dict[str, Any]] = field(default_factory=dict)  # binary, args, env by component name
+    containers: dict[str, Any] = field(default_factory=dict)  # runtime, images and imagePolicy of all nodes
 
     @property
     def server(self) -> str:
         """Any of the API servers answers there, if there are several."""
         first = self.of_kind("apiserver")[0]
         return f"https://127.0.0.1:{self.shared_port or first.port}"
+
+    @property
+    def network_socket(self) -> str:
+        """The Unix socket of the network of pods; empty if they have none."""
+        return str(Path(self.runtime_dir, SOCKET_NAME)) if NETWORK in self.processes else ""
 
     def ports(self) -> list[int]:
         known = [*self.processes.values()]
@@ -370,6 +377,7 @@ class StateDir:
                 binaries=value.get("binaries", ""),
                 real=value.get("real", []),
                 programs=value.get("programs", {}),
+                containers=value.get("containers", {}),
             )
         except (KeyError, TypeError) as error:
             raise self._unreadable(f"not a record of a cluster: {error}") from error
@@ -397,6 +405,7 @@ class StateDir:
             "binaries": state.binaries,
             "real": state.real,
             "programs": state.programs,
+            "containers": state.containers,
         }
         write_secret(self.record, json.dumps(value, indent=1))
 

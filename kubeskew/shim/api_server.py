@@ -21,6 +21,7 @@ from kubeskew.apimachinery.durable_files import private_part
 from kubeskew.apimachinery.environment import announcement
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.process.component import ComponentContext
+from kubeskew.apimachinery.process.network_agent import NetworkAgent
 from kubeskew.apiserver.faults import ServerFaults
 from kubeskew.apiserver.http.user_agents import component_of
 from kubeskew.apiserver.storage.announcements import event_of
@@ -80,7 +81,8 @@ async def _serve(
         await grpc_server.listen_at(server.etcd_socket)
         announcements = await take_announcements(server.timeline_socket, timeline.take)
         stack.callback(announcements.close)
-        egress = await Egress.open(server.egress_socket, ClusterNetwork(etcd, server.services).find)
+        network = NetworkAgent(server.network) if server.network else None
+        egress = await Egress.open(server.egress_socket, ClusterNetwork(etcd, server.services).find, network)
         stack.push_async_callback(egress.close)
         selection = egress_selection(server.egress_socket)
         private_part(server.egress_config, selection).replace(server.egress_config)

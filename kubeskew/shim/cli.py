@@ -41,4 +41,6 @@ def shim(options: ComponentOptions, component: str, program_file: Path) -> None:
         return run_component(component, options, serving, announce=False)
     from kubeskew.shim.host import main
 
-    return run_component(component, options, partial(main, program, programs), detail=str(program))
+    agent = "kubelet" if program.node is not None else ""
+    serving = partial(main, program, programs)
+    return run_component(component, options, serving, agent=agent, detail=str(program))

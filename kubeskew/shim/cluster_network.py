@@ -1,7 +1,8 @@
 """The network of a real API server: it leads the addresses of a cluster to addresses of this machine.
 
 An emulated server resolves Services itself (`apiserver/webhooks/endpoints.py`); a real one dials their
-cluster IPs, the addresses of nodes and of pods. No other address of the cluster leads anywhere.
+cluster IPs, the addresses of nodes and of pods. Where pods have a network, it is asked first
+(`egress.py`); no other address of the cluster leads anywhere.
 """
 
 from collections.abc import Iterator, Mapping

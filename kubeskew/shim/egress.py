@@ -13,9 +13,10 @@ from typing import Self
 
 import orjson
 
+from kubeskew.apimachinery.process.network_agent import NetworkAgent, is_of_cluster
+from kubeskew.apimachinery.streaming.splicing import End, Incoming, Splices
 from kubeskew.apiserver.nodes.proxy import dial_failure
 from kubeskew.apiserver.webhooks.endpoints import Address, ResolutionError
-from kubeskew.shim.splicing import End, Incoming, Splices
 
 _DIAL_SECONDS = 30.0  # as Go's default transport
 _HEAD_MAX = 1 << 14
@@ -42,17 +43,20 @@ def egress_selection(socket: Path) -> bytes:
 
 class Egress(Splices):
     @classmethod
-    async def open(cls, socket: Path, find: Find) -> Self:
-        """`find` says where an address leads. Raises OSError."""
+    async def open(cls, socket: Path, find: Find, network: NetworkAgent | None = None) -> Self:
+        """`find` says where an address leads, unless it is one of a `network`, which pods have. Raises
+        OSError.
+        """
         ends: dict[End, None] = {}
         loop = asyncio.get_running_loop()
-        return cls(await loop.create_unix_server(lambda: _Tunnel(ends, find), socket), ends)
+        return cls(await loop.create_unix_server(lambda: _Tunnel(ends, find, network), socket), ends)
 
 
 class _Tunnel(Incoming):
-    def __init__(self, ends: dict[End, None], find: Find) -> None:
+    def __init__(self, ends: dict[End, None], find: Find, network: NetworkAgent | None) -> None:
         super().__init__(ends)
         self._find = find
+        self._network = network
         self._head = b""
 
     def data_received(self, data: bytes) -> None:
@@ -84,6 +88,9 @@ class _Tunnel(Incoming):
         address = target
         try:
             async with asyncio.timeout(_DIAL_SECONDS):
+                if self._network is not None and is_of_cluster(target.host):
+                    await self.join_socket(await self._network.dial(None, *target), _ESTABLISHED)
+                    return
                 address = await self._find(*target)
                 await self.join(*address, _ESTABLISHED)
         except ResolutionError as error:

@@ -19,6 +19,9 @@ class ProgramProcess:
     name: str
     args: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
+    # A command that becomes the program: it gets this process, with which it has to end, and the program's
+    # command line.
+    wrapper: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +37,22 @@ class Server:
     egress_config: Path  # which the shim writes for the program, like the next two
     audit_policy: Path
     audit_config: Path
+    network: str  # the Unix socket of the network that pods have; empty without one
     services: Mapping[str, str]  # HOST:PORT by NAMESPACE/NAME, of Services that are processes of the cluster
     port: int  # of the program
     shared_port: int  # of all API servers of the cluster; 0 if there is one
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """The node of a kubelet, and the sockets and credentials of its shim."""
+
+    name: str
+    root: Path  # of all nodes' directories
+    sockets: Path | None  # a short directory for the sockets of all nodes
+    cri_socket: Path
+    certificate: Path  # with which the shim asks the kubelet
+    key: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +67,7 @@ class Program:
     authority: Path
     processes: tuple[ProgramProcess, ...]
     server: Server | None = None  # of an API server
+    node: Node | None = None  # of a kubelet
 
     def __str__(self) -> str:
         """The program as the time line shows it."""
@@ -82,10 +99,16 @@ def _program(body: dict[str, Any]) -> Program:
         key=Path(body["tlsPrivateKeyFile"]),
         authority=Path(body["clientCAFile"]),
         processes=tuple(
-            ProgramProcess(each.get("name") or "", tuple(each.get("args") or ()), each.get("env") or {})
+            ProgramProcess(
+                each.get("name") or "",
+                tuple(each.get("args") or ()),
+                each.get("env") or {},
+                tuple(each.get("wrapper") or ()),
+            )
             for each in body["processes"]
         ),
         server=_server(body["server"]) if "server" in body else None,
+        node=_node(body["node"]) if "node" in body else None,
     )
 
 
@@ -98,7 +121,19 @@ def _server(body: dict[str, Any]) -> Server:
         egress_config=Path(body["egressConfig"]),
         audit_policy=Path(body["auditPolicy"]),
         audit_config=Path(body["auditConfig"]),
+        network=body.get("network") or "",
         services=body.get("services") or {},
         port=body["port"],
         shared_port=body.get("sharedPort") or 0,
+    )
+
+
+def _node(body: dict[str, Any]) -> Node:
+    return Node(
+        name=body["name"],
+        root=Path(body["root"]),
+        sockets=Path(body["sockets"]) if body.get("sockets") else None,
+        cri_socket=Path(body["criSocket"]),
+        certificate=Path(body["clientCertificate"]),
+        key=Path(body["clientKey"]),
     )

@@ -63,12 +63,14 @@ class Programs:
         await self._start(next(each for each in self._program.processes if each.name == name))
 
     async def _start(self, wanted: ProgramProcess) -> None:
+        command = [self._program.path, *wanted.args]
+        if wanted.wrapper:
+            command = [*wanted.wrapper, str(os.getpid()), *command]
         process = await asyncio.create_subprocess_exec(
-            self._program.path,
-            *wanted.args,
+            *command,
             stdin=asyncio.subprocess.DEVNULL,
             env=environment_of(wanted, os.environ),
-            preexec_fn=_binding(),
+            preexec_fn=None if wanted.wrapper else _binding(),
         )
         self._processes[wanted.name] = process
         log.info("started %s as process %d", self._program, process.pid)
@@ -118,7 +120,8 @@ def _send(group: int, number: signal.Signals) -> None:
 
 def _binding() -> Callable[[], None]:
     """A function that a child calls before it becomes the program: it gets a process group of its own, and on
-    Linux the kernel ends it with this process.
+    Linux the kernel ends it with this process. A wrapper does so itself: where gRPC runs, a child that is
+    forked must run nothing of Python's.
     """
     if sys.platform != "linux":
         return os.setpgrp

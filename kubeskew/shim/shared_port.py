@@ -7,7 +7,7 @@ import asyncio
 import socket
 from typing import Self
 
-from kubeskew.shim.splicing import End, Incoming, Splices
+from kubeskew.apimachinery.streaming.splicing import End, Incoming, Splices
 
 
 class SharedPort(Splices):

@@ -1,5 +1,7 @@
 """A node takes or refuses pods."""
 
+import dataclasses
+
 import pytest
 
 from kubeskew.apimachinery.gates import FeatureGates
@@ -23,7 +25,13 @@ def pod(requests=None, **spec):
 
 
 def check(wanted, node=NODE, others=(), *, left=DelegatedToDRA.MAPPED):
-    return admit(wanted, node, others, delegated_to_dra=left)
+    return admit(wanted, node, others, rules_of(delegated_to_dra=left))
+
+
+def rules_of(minor=36, gates=None, **values):
+    """The rules of a release, some of them otherwise."""
+    rules = KubeletFeatures.of(FeatureGates(Version(minor), gates or {})).admission
+    return dataclasses.replace(rules, **values)
 
 
 @pytest.mark.parametrize(
@@ -174,8 +182,7 @@ def test_host_ports_must_be_free(wanted, taken, refused):
 def test_host_ports_of_sidecars_count_as_free_with_a_bug():
     """A kubelet with 132040 overlooks the ports of sidecars, as the scheduler of its release does."""
     others = [_with_port(80, field="initContainers")]
-    rules = {"delegated_to_dra": DelegatedToDRA.MAPPED, "overlooks_sidecar_ports": True}
-    assert admit(_with_port(80), NODE, others, **rules) is None
+    assert admit(_with_port(80), NODE, others, rules_of(overlooks_sidecar_ports=True)) is None
 
 
 @pytest.mark.parametrize(
@@ -206,16 +213,8 @@ def test_pods_of_another_operating_system_are_refused(labels, spec, reason):
 )
 def test_a_kubelet_without_the_gate_refuses_sidecars(minor, gates, refused):
     """Kubelets of 1.28 to 1.32 refuse pods with sidecars while SidecarContainers is off (KEP-753)."""
-    version = Version(minor)
-    rules = KubeletFeatures.of(FeatureGates(version, gates)).admission
     wanted = pod(initContainers=[{"name": "i", "restartPolicy": "Always"}])
-    rejection = admit(
-        wanted,
-        NODE,
-        [],
-        delegated_to_dra=rules.delegated_to_dra,
-        refuses_sidecars=rules.refuses_sidecars,
-    )
+    rejection = admit(wanted, NODE, [], rules_of(minor, gates))
     text = 'Init container "i" may not have a non-default restartPolicy'
     assert rejection == (("InitContainerRestartPolicyForbidden", text) if refused else None)
 
@@ -247,3 +246,39 @@ def test_sysctls_have_to_be_safe(minor, name, spec, text):
     rules = KubeletFeatures.of(FeatureGates(Version(minor))).admission
     wanted = pod(securityContext={"sysctls": [{"name": name, "value": "1"}]}, **spec)
     assert forbidden_sysctl(wanted, rules.safe_sysctls, rules.sysctl_namespaces) == text
+
+
+@pytest.mark.parametrize(
+    ("minor", "policy", "reported", "refused"),
+    [
+        (32, "Strict", None, False),
+        (33, "Strict", None, True),
+        (36, "Strict", {"supplementalGroupsPolicy": False}, True),
+        (36, "Strict", {"supplementalGroupsPolicy": True}, False),
+        (36, "Merge", None, False),
+    ],
+)
+def test_strict_groups_need_a_node_that_reports_them(minor, policy, reported, refused):
+    """From 1.33 on a node refuses supplementalGroupsPolicy Strict unless its status reports the feature."""
+    node = {**NODE, "status": {**NODE["status"], "features": reported}}
+    rejection = admit(pod(securityContext={"supplementalGroupsPolicy": policy}), node, [], rules_of(minor))
+    text = "SupplementalGroupsPolicy=Strict is not supported in this node"
+    assert rejection == (("SupplementalGroupsPolicyNotSupported", text) if refused else None)
+
+
+@pytest.mark.parametrize(
+    ("minor", "on", "resources", "refused"),
+    [
+        (33, False, {"requests": {"cpu": "1"}}, False),
+        (34, False, {"requests": {"cpu": "1"}}, True),
+        (36, False, {"limits": {"memory": "1Gi"}}, True),
+        (36, True, {"limits": {"memory": "1Gi"}}, False),
+        (36, False, {}, False),
+    ],
+)
+def test_resources_of_whole_pods_need_the_gate(minor, on, resources, refused):
+    """From 1.34 on a kubelet without PodLevelResources refuses pods that have resources as a whole."""
+    rules = rules_of(minor, {"PodLevelResources": on})
+    rejection = admit(pod(resources=resources), NODE, [], rules)
+    text = "PodLevelResources feature gate is disabled"
+    assert rejection == (("PodLevelResourcesNotSupported", text) if refused else None)

@@ -76,6 +76,20 @@ async def test_pod_is_tried_again_when_the_one_comes_that_it_wants_to_be_near():
         assert await asyncio.wait_for(cluster.node_of("web"), 30) == "n0"
 
 
+async def test_an_attempt_for_a_pod_that_is_being_deleted_is_skipped_with_an_event():
+    """A pod that finalizers keep is not tried again after its deletion; an event says that it would be."""
+    async with running(Cluster()) as cluster:
+        await cluster.node(cpu="1")
+        await cluster.pod(requests={"cpu": "2"}, finalizers=["example.com/keep"])
+        await cluster.message()
+        await cluster.client.delete(PODS, "p0", "default")
+        await cluster.node("large", cpu="4")
+
+        await asyncio.sleep(30)
+        notes = await cluster.events("FailedScheduling")
+        assert notes[-1] == "skip schedule deleting pod: default/p0"
+
+
 async def test_failed_binding_is_undone_and_repeated():
     """A pod whose binding fails gives its room back and is tried again after a second."""
     async with running(Cluster()) as cluster:

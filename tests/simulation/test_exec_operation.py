@@ -53,7 +53,7 @@ def executed(tmp_path: Path, operation: str, meanwhile: str = "") -> OperationRe
     [
         "{name: pod, container: a, command: [printenv, WHO], matches: ^first$}",
         "{name: pod, container: b, command: [printenv, WHO], exitCode: 1}",
-        "{name: pod, container: b, command: [sh, -c, 'echo two >&2; exit 3'], exitCode: 3, matches: two}",
+        "{name: pod, container: b, command: [sh, -c, 'echo two; exit 3'], exitCode: 3, matches: two}",
     ],
 )
 def test_a_command_runs_in_a_container(tmp_path: Path, operation: str):

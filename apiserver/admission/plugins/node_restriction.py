@@ -124,6 +124,7 @@ class NodeRestriction(Plugin):
         self._may_own_node = features.nodes_may_set_owners
         self._checks_all_mirror_references = features.checks_all_mirror_references
         self._checks_audiences = features.checks_node_audiences
+        self._authorizes_audiences = features.authorizes_audiences
         self._unknown_volumes_refuse_tokens = features.unknown_volumes_refuse_tokens
         self._checks_requests = features.checks_kubelet_requests
         self._kinds = {
@@ -267,6 +268,8 @@ class NodeRestriction(Plugin):
         trouble = f'error validating audience "{audience}": {wanted.trouble}' if wanted.trouble else ""
         if trouble and self._unknown_volumes_refuse_tokens:
             raise attributes.refuse(trouble)
+        if not self._authorizes_audiences:
+            raise attributes.refuse(trouble or f'audience "{audience}" not found in pod spec volume')
         verb, namespace = "request-serviceaccounts-token-audience", attributes.namespace
         info = RequestInfo(True, "", verb, "", "v1", audience, namespace=namespace, name=attributes.name)
         if not self._authorizer.authorize(user, info).allowed:

@@ -1,7 +1,6 @@
 """CertificateSigningRequest: validation, strategy and cells of tables.
 
 Sources: k8s.io/kubernetes/pkg/apis/certificates/validation/validation.go and
-pkg/apis/core/validation/validation.go (ValidateSignerName),
 pkg/registry/certificates/certificates/strategy.go, 1.36.
 """
 
@@ -11,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import ClassVar
 
-from kubeskew.apimachinery import field, names
+from kubeskew.apimachinery import field
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
@@ -20,6 +19,7 @@ from kubeskew.apiserver.internal_types import InternalTypes
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn, HandwrittenValidation, SpecKeptStatus
 from kubeskew.apiserver.registry.generic.strategy import Check, Strategy, StrategyContext
 from kubeskew.apiserver.registry.shared.repeats import repeats
+from kubeskew.apiserver.registry.shared.signers import signer_errors
 from kubeskew.apiserver.registry.tables.cells import NONE, Cells, Subject, human_duration
 
 LEGACY = "kubernetes.io/legacy-unknown"
@@ -67,31 +67,10 @@ def _spec(obj: Object, old: Object | None) -> Iterator[FieldError]:
         why = "the legacy signerName is not allowed via this API version"
         yield field.invalid("spec.signerName", signer, why)
     else:
-        yield from signer_name("spec.signerName", signer)
+        yield from signer_errors(signer, "spec.signerName")
     if seconds is not None and seconds < _LEAST_SECONDS:
         why = "may not specify a duration less than 600 seconds (10 minutes)"
         yield field.invalid("spec.expirationSeconds", seconds, why)
-
-
-def signer_name(path: str, signer: str) -> Iterator[FieldError]:
-    """A signer's name is a domain and a path."""
-    if not signer:
-        yield field.required(path)
-        return
-    segments = signer.split("/")
-    if len(segments) != 2:
-        why = "must be a fully qualified domain and path of the form 'example.com/signer-name'"
-        yield field.invalid(path, signer, why)
-        return
-    domain, name = segments
-    for label in domain.split("."):
-        for why in names.dns1123_label(label):
-            yield field.invalid(path, domain, f'validating label "{label}": {why}')
-    if "." not in domain:
-        yield field.invalid(path, domain, "should be a domain with at least two segments separated by dots")
-    for label in name.split("."):
-        for why in names.dns1123_subdomain(label):
-            yield field.invalid(path, name, f'validating label "{label}": {why}')
 
 
 def _conditions(obj: Object, old: Object | None) -> Iterator[FieldError]:

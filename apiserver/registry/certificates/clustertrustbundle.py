@@ -6,15 +6,14 @@ pkg/registry/certificates/clustertrustbundle/strategy.go, 1.36.
 
 from collections.abc import Iterator
 
-from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, invalid, too_long
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.security.tls import Block, blocks
 from kubeskew.apiserver import object_meta
 from kubeskew.apiserver.object_meta import IMMUTABLE
-from kubeskew.apiserver.registry.certificates.certificatesigningrequest import signer_name
 from kubeskew.apiserver.registry.generic.builtin import ValidatedAsNew
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
+from kubeskew.apiserver.registry.shared.signers import bundle_name_texts, signer_errors
 from kubeskew.apiserver.registry.tables.cells import NONE, Cells, Subject
 
 _MAX_BUNDLE = 1024 * 1024
@@ -22,22 +21,10 @@ _MAX_BUNDLE = 1024 * 1024
 _HIDDEN = "<value omitted>"
 
 
-def bundle_name_texts(name: str, signer: str, prefix: bool) -> list[str]:
-    """With a signer, the name of a bundle has the signer's before it, `:` for `/`."""
-    if not signer:
-        if ":" in name:
-            return ['ClusterTrustBundle without signer name must not have ":" in its name']
-        return names.dns1123_subdomain(name, prefix)
-    wanted = signer.replace("/", ":") + ":"
-    if not name.startswith(wanted):
-        return [f"ClusterTrustBundle for signerName {signer} must be named with prefix {wanted}"]
-    return names.dns1123_subdomain(name.removeprefix(wanted), prefix)
-
-
 def bundle_errors(spec: Object, *, parse: bool = True) -> Iterator[FieldError]:
     """`parse`: the certificates are read, which is not done if they did not change."""
     if spec.get("signerName"):
-        yield from signer_name("spec.signerName", spec["signerName"])
+        yield from signer_errors(spec["signerName"], "spec.signerName")
     if parse:
         yield from _anchor_errors(spec.get("trustBundle") or "", "spec.trustBundle")
 

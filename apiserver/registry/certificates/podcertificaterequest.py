@@ -11,11 +11,11 @@ from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, invalid, required, too_long
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.object_meta import IMMUTABLE
-from kubeskew.apiserver.registry.certificates.certificatesigningrequest import signer_name
 from kubeskew.apiserver.registry.defaulting import DefaultingContext, fill_null, struct
 from kubeskew.apiserver.registry.generic.builtin import HandwrittenBuiltIn, HandwrittenValidation
 from kubeskew.apiserver.registry.generic.strategy import StatusStrategy, Strategy, StrategyContext
 from kubeskew.apiserver.registry.shared import conditions
+from kubeskew.apiserver.registry.shared.signers import is_kubernetes_signer, signer_errors
 from kubeskew.apiserver.registry.tables.cells import Cells, Subject, labels
 
 CERTIFICATE_SECONDS = 86400
@@ -37,7 +37,7 @@ def default_pod_certificate_request(obj: Object, _: DefaultingContext) -> None:
 def pod_request_errors(spec: Object) -> Iterator[FieldError]:
     """Key and proof of possession are only measured."""
     signer = spec.get("signerName") or ""
-    yield from signer_name("spec.signerName", signer)
+    yield from signer_errors(signer, "spec.signerName")
     for who in ("pod", "serviceAccount", "node"):
         at, name = f"spec.{who}Name", spec.get(f"{who}Name") or ""
         yield from (invalid(at, name, text) for text in names.dns1123_subdomain(name))
@@ -50,9 +50,7 @@ def pod_request_errors(spec: Object) -> Iterator[FieldError]:
     if seconds is None:
         yield required("spec.maxExpirationSeconds", "must be set")
         return
-    domain = signer.partition("/")[0]
-    own = domain == "kubernetes.io" or domain.endswith(".kubernetes.io")
-    most = _MOST_OWN_SECONDS if own else _MOST_SECONDS
+    most = _MOST_OWN_SECONDS if is_kubernetes_signer(signer) else _MOST_SECONDS
     if not _LEAST_SECONDS <= seconds <= most:
         text = f"must be in the range [{_LEAST_SECONDS}, {most}]"
         yield invalid("spec.maxExpirationSeconds", seconds, text)

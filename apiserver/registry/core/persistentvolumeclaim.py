@@ -86,7 +86,7 @@ class VolumeClaimStrategy(ReturnsDeletedObject):
         return list(volumes_claims.claim_update_errors(new, old, ctx.features.volumes))
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
-        return volume_claim_warnings(obj)
+        return volume_claim_warnings(obj, ctx.features.volumes)
 
 
 def persistent_volume_claim_cells(subject: Subject) -> Cells:

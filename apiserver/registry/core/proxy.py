@@ -1,8 +1,8 @@
 """Serves the proxy subresource of pods, services and nodes.
 
 Source: pkg/registry/core/{pod,service,node}/rest (proxy.go, subresources.go), strategy.go
-(ResourceLocation) and k8s.io/apimachinery/pkg/util/net/port_split.go, 1.36. Nothing routes the addresses of
-fake pods: what goes to one is asked of its node's kubelet.
+(ResourceLocation) and k8s.io/apimachinery/pkg/util/net/port_split.go, 1.36. Where pods have no network,
+nothing routes their addresses: what goes to one is asked of its node's kubelet.
 """
 
 import ipaddress
@@ -13,15 +13,18 @@ from urllib.parse import quote, urlencode
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.errors import GroupResource, StatusError
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.process.network_agent import is_of_cluster, is_of_node
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.nodes.connections import pod_of
 from kubeskew.apiserver.nodes.proxy import Address, is_upgrade, pass_on, pass_upgrade, streamed
 from kubeskew.apiserver.registry.requests.scope import RequestServices, Scope, admit_connection
+from kubeskew.apiserver.webhooks.client import trusting_all
 
 _KINDS = {"pods": "PodProxyOptions", "services": "ServiceProxyOptions", "nodes": "NodeProxyOptions"}
 # As upstream's proxyMethods.
 METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
 _LAST_PORT = 65535
+_PORTS = {"https": "443"}
 _NOBODY_LISTENS = 502  # said by a kubelet of a fake pod's port
 
 
@@ -86,7 +89,7 @@ async def _pod(services: RequestServices, namespace: str, wanted: ProxyTarget) -
     port = wanted.port or _first_port(pod)
     if not (pod.get("status") or {}).get("podIP"):
         raise errors.bad_request("address not allowed")
-    return _inside(services, pod, port or "80")
+    return _inside(services, pod, port or _PORTS.get(wanted.scheme, "80"), wanted.scheme)
 
 
 def _first_port(pod: Object) -> str:
@@ -96,11 +99,24 @@ def _first_port(pod: Object) -> str:
     return ""
 
 
-def _inside(services: RequestServices, pod: Object, port: str) -> Backend:
-    metadata = pod["metadata"]
+def _inside(services: RequestServices, pod: Object, port: str, scheme: str) -> Backend:
+    metadata, ip = pod["metadata"], (pod.get("status") or {}).get("podIP", "")
+    network = services.nodes.network
+    if network is not None and (is_of_cluster(ip) or is_of_node(ip)):
+        context = trusting_all() if scheme == "https" else None
+        found = Address(ip, _port_number(port), context, network=network)
+        return found, "", str(found)
     address = services.nodes.address(services, pod["spec"].get("nodeName") or "")
     prefix = f"/containerPort/{metadata['namespace']}/{metadata['name']}/{quote(port)}"
-    return address, prefix, f"{(pod.get('status') or {}).get('podIP', '')}:{port}"
+    return address, prefix, f"{ip}:{port}"
+
+
+def _port_number(port: str) -> int:
+    """Raises 503."""
+    if not re.fullmatch(r"\d{1,5}", port) or int(port) > _LAST_PORT:
+        why = f"dial tcp: lookup tcp/{port}: unknown port"
+        raise errors.service_unavailable(f"error trying to reach service: {why}")
+    return int(port)
 
 
 async def _service(services: RequestServices, namespace: str, wanted: ProxyTarget) -> Backend:
@@ -133,7 +149,7 @@ async def _service(services: RequestServices, namespace: str, wanted: ProxyTarge
             for address in subset.get("addresses") or []:
                 pod = _pod_behind(services, namespace, address)
                 if pod is not None:
-                    return _inside(services, pod, str(subset_port["port"]))
+                    return _inside(services, pod, str(subset_port["port"]), wanted.scheme)
     joined = ":".join(part for part in wanted if part)
     raise errors.service_unavailable(f'no endpoints available for service "{joined}"')
 
@@ -155,12 +171,11 @@ async def _node(services: RequestServices, _namespace: str, wanted: ProxyTarget)
     address = services.nodes.address(services, wanted.name)
     if wanted.port in {"", str(address.port)}:
         return address, "", str(address)
-    if _is_local(address.host):
+    network = services.nodes.network if is_of_node(address.host) else None
+    if network is None and _is_local(address.host):
         raise errors.bad_request("address not allowed")
-    if not re.fullmatch(r"\d{1,5}", wanted.port) or int(wanted.port) > _LAST_PORT:
-        why = f"dial tcp: lookup tcp/{wanted.port}: unknown port"
-        raise errors.service_unavailable(f"error trying to reach service: {why}")
-    found = Address(address.host, int(wanted.port))
+    context = trusting_all() if network is not None and wanted.scheme == "https" else None
+    found = Address(address.host, _port_number(wanted.port), context, network=network)
     return found, "", str(found)
 
 

@@ -1,7 +1,5 @@
 """EndpointSlice: defaults, validation, strategy and cells of tables.
 
-The rules of hints for nodes are from memory.
-
 Sources: pkg/apis/discovery/v1/defaults.go, k8s.io/kubernetes/pkg/apis/discovery/validation/validation.go,
 k8s.io/kubernetes/pkg/registry/discovery/endpointslice/strategy.go, 1.36.
 """
@@ -114,6 +112,8 @@ def _endpoint(endpoint: Object, kind: str, path: str, *, local: bool, typed: boo
         yield from (invalid(child(path, "hostname"), host, text) for text in names.dns1123_label(host))
     hints, at = endpoint.get("hints") or {}, child(path, "hints")
     yield from _hints(hints.get("forZones") or [], child(at, "forZones"), names.label_value)
+    if len(hints.get("forZones") or []) > _MAX_HINTS:  # then those of nodes are not looked at
+        return
     yield from _hints(hints.get("forNodes") or [], child(at, "forNodes"), names.dns1123_subdomain)
 
 

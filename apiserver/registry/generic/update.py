@@ -131,7 +131,7 @@ async def _admit_and_commit(
 def _check_revision(registry: Registry, new: Object, entry: Entry, write: WriteRequest) -> None:
     try:
         revision = parse_uint(new["metadata"].get("resourceVersion") or "0")
-    except ValueError as error:  # (from memory) upstream hands on what its parser says
+    except ValueError as error:  # upstream hands on what its parser says
         raise StatusError(500, "", str(error)) from None
     if not revision:
         requested = write.requested or registry.resource

@@ -204,7 +204,7 @@ def check_custom_kind(scope: Scope, obj: Object) -> None:
     """
     resource = scope.resource
     api_version, kind = obj["apiVersion"], obj["kind"]
-    if not api_version:  # BeforeUpdate asks for its kind (from memory)
+    if not api_version:  # BeforeUpdate asks for its kind (registry/rest/create.go, objectMetaAndKind)
         raise errors.internal("Object 'apiVersion' is missing in 'object has no apiVersion field'")
     problems = []
     if kind != resource.kind:

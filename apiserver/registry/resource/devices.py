@@ -108,8 +108,11 @@ def unique(
     rules: DRAFeatures,
     identity: Callable[[Any], str],
     field: str = "name",
+    shown: Callable[[Any], str] | None = None,
 ) -> Iterator[FieldError]:
-    """`identity` distinguishes the items; until 1.34 repeats are reported at `field` of the item."""
+    """`identity` distinguishes the items; errors name it, or what `shown` makes of the item. Until 1.34
+    repeats are reported at `field` of the item.
+    """
     items = items or ()
     yield from each(items, most, rule, path, rules)
     if most is not None and len(items) > most and rules.declarative_validation:
@@ -118,7 +121,8 @@ def unique(
     for position, item in enumerate(items):
         at, name = index(path, position), identity(item)
         if name in seen:
-            yield duplicate(child(at, field) if field and not rules.declarative_validation else at, name)
+            text = shown(item) if shown is not None else name
+            yield duplicate(child(at, field) if field and not rules.declarative_validation else at, text)
         seen.add(name)
 
 

@@ -1,7 +1,5 @@
 """Label selectors and selectors of nodes follow these rules; old labels of nodes are warned of.
 
-The text of the warning for a matchExpression of a label selector is from memory.
-
 Sources: k8s.io/apimachinery pkg/apis/meta/v1/validation and pkg/apis/core/validation,
 k8s.io/kubernetes/pkg/api/node/util.go and pkg/api/storage/util.go, 1.36.
 """

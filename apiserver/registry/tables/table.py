@@ -83,7 +83,7 @@ def _included(obj: Object, include_object: str, version: str) -> Object | None:
 
 
 def _wrong_include(value: str) -> str:
-    """The text is from memory of metav1 validation."""
+    """The text is that of ValidateTableOptions (apimachinery/pkg/apis/meta/v1/validation, 1.36)."""
     return (
         f'Unable to convert to Table as requested: includeObject: Invalid value: "{value}": '
         "must be 'Metadata', 'Object', 'None', or empty"

@@ -15,11 +15,12 @@ import yaml
 from kubeskew.cluster import drivers
 from kubeskew.cluster.clusterfile import CONFIG_FLAG
 from kubeskew.cluster.controlplane import addons
-from kubeskew.cluster.programs import scheduler_config
+from kubeskew.cluster.programs import kubelets, scheduler_config
 from kubeskew.cluster.programs.selection import settings_of
 from kubeskew.cluster.server_flags import server_flags
 from kubeskew.cluster.state import Process, RunningProgram, State, StateDir, write_secret
-from kubeskew.kubelet.node.config import NodeLayout
+from kubeskew.kubelet.node.config import NodeLayout, node_config
+from kubeskew.shim import mount_namespace
 
 SHIM = "shim"  # the command, and the kind of process that fork servers know
 _LEASES = {
@@ -36,8 +37,9 @@ def program_file(
     """The shim's file. `kubeconfig` is the component's own, for the API servers themselves. Raises UserError
     for a configuration that cannot be read.
     """
-    certificate = directory.program_certificate(process.kind)
-    settings = settings_of(state, process.name)
+    is_kubelet = process.kind == "kubelet"
+    certificate = directory.program_certificate(process.name if is_kubelet else process.kind)
+    settings = settings_of(state, process.client if is_kubelet else process.name)
     proxied = directory.program_file(process.name).with_suffix(".kubeconfig")
     args = settings.get("args", ())
     is_server = process.kind == "apiserver"
@@ -59,6 +61,7 @@ def program_file(
         "clientCAFile": str(directory.ca),
         "processes": _PROCESSES[process.kind](around),
         **({"server": _server(directory, state, process)} if is_server else {}),
+        **({"node": kubelets.node_section(directory, state, process)} if is_kubelet else {}),
     }
 
 
@@ -74,6 +77,7 @@ def _server(directory: StateDir, state: State, process: Process) -> dict[str, An
         "egressConfig": str(_egress_config(directory, process)),
         "auditPolicy": str(_audit_policy(directory, process)),
         "auditConfig": str(_audit_config(directory, process)),
+        "network": state.network_socket,
         "services": addons.local_services(state),
         "port": process.port,
         "sharedPort": state.shared_port,
@@ -221,6 +225,19 @@ def _controller_manager(around: Around) -> list[dict[str, Any]]:
     return [{"name": "", "args": args, "env": dict(around.env)}]
 
 
+def _kubelet(around: Around) -> list[dict[str, Any]]:
+    """In a mount namespace of its own, which a wrapper makes."""
+    process = around.process
+    config = kubelets.write_configuration(
+        around.directory, around.state, process, around.program, around.certificate
+    )
+    node = node_config(around.state.node_spec(process.nodes[0]).as_json())
+    layout = kubelets.layout_of(around.directory, around.state, node.name)
+    args = [*kubelets.arguments(node, config, around.proxied), *around.settings(), *around.args]
+    wrapper = mount_namespace.command(layout.kubelet, layout.node / "log")
+    return [{"name": "", "wrapper": wrapper, "args": args, "env": dict(around.env)}]
+
+
 def _driver(around: Around) -> list[dict[str, Any]]:
     """One process for each node. The variables are those of kubernetes-sigs' example driver."""
     state, name = around.state, drivers.name_of(around.process)
@@ -271,5 +288,6 @@ _PROCESSES: Mapping[str, Callable[[Around], list[dict[str, Any]]]] = {
     "apiserver": _apiserver,
     "scheduler": _scheduler,
     "controller-manager": _controller_manager,
+    "kubelet": _kubelet,
     drivers.KIND: _driver,
 }

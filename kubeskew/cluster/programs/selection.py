@@ -14,14 +14,15 @@ from typing import Any
 from kubeskew.apimachinery.known_bugs import bugs_flag
 from kubeskew.apimachinery.known_names import DRIVER, PLUGIN, did_you_mean, kind_of, names_of
 from kubeskew.apimachinery.versions import Version
-from kubeskew.cluster.clusterfile import NOT_REAL, REAL
+from kubeskew.cluster.clusterfile import REAL
 from kubeskew.cluster.failures import UserError
 from kubeskew.cluster.programs.inspection import Inspect, Program
 from kubeskew.cluster.programs.scheduler_config import read_config
 from kubeskew.cluster.state import Process, State
 
 NONE = "none"
-_PROGRAMS = {kind: f"kube-{kind}" for kind in REAL}
+KUBELET = "kubelet"
+PROGRAMS = {kind: kind if kind == KUBELET else f"kube-{kind}" for kind in REAL}
 # Flags that programs get from kubeskew.
 _SERVING = frozenset(
     {"secure-port", "bind-address", "tls-cert-file", "tls-private-key-file", "client-ca-file"}
@@ -43,6 +44,11 @@ _OWN_FLAGS = {
         "proxy-client-key-file",
         "kubelet-certificate-authority", "kubelet-client-certificate", "kubelet-client-key",
         "audit-webhook-config-file", "audit-webhook-mode", "egress-selector-config-file",
+    },
+    KUBELET: _SERVING | {
+        "config", "config-dir", "kubeconfig", "bootstrap-kubeconfig", "root-dir", "cert-dir", "address",
+        "port", "hostname-override", "node-ip", "container-runtime-endpoint", "image-service-endpoint",
+        "cloud-provider",
     },
 }  # fmt: skip
 # Flags that cannot be had, with the reason, and flags for which the cluster has keys.
@@ -68,14 +74,15 @@ class Choice:
     forced: bool = False
 
 
+EMULATED = Choice()
+
+
 def parse_real(text: str) -> list[str]:
     """Parses `scheduler,controller-manager`; `none` is an empty list. Raises UserError."""
     kinds = [kind.strip() for kind in text.split(",") if kind.strip()]
     if kinds == [NONE]:
         return []
     for kind in kinds:
-        if kind in NOT_REAL:
-            raise UserError(f"--real {kind}: {NOT_REAL[kind]}; {' and '.join(REAL)} can be real")
         if kind not in REAL:
             hint = did_you_mean(kind, [*REAL, NONE])
             raise UserError(
@@ -177,6 +184,7 @@ def choose(
 
 def choose_again(
     state: State,
+    name: str,
     process: Process,
     version: Version,
     bugs: Mapping[str, bool],
@@ -184,14 +192,14 @@ def choose_again(
     *,
     force: bool = False,
 ) -> Choice:
-    """The choice for a component that is there: what was forced stays so at its version, and a program that
-    was left out on the way to it stays left out. Raises UserError.
+    """The choice for the component of a name, whose process is there: what was forced stays so at its
+    version, and a program that was left out on the way to it stays left out. Raises UserError.
     """
     before = process.program
     moves = process.version != str(version)
     fitted = before is not None and (before.forced or _fits(Program(Path(), before.version), version))
     return choose(
-        *(state, process.name, version, bugs, inspect),
+        *(state, name, version, bugs, inspect),
         moving=moves or not fitted,
         force=force or (before is not None and before.forced and not moves),
     )
@@ -218,7 +226,7 @@ def _found(
         return Choice(reason=f"{binary} reports {program.version}")
     place = Path(state.binaries)
     for folder in _folders(place, version):
-        path = folder / _PROGRAMS[kind]
+        path = folder / PROGRAMS[kind]
         if not path.exists():
             continue
         program = inspect(path, True)
@@ -227,7 +235,7 @@ def _found(
         if folder.name != str(version) and not _is_patch(program, version) and not force:
             return Choice(reason=f"{path} reports {program.version}")
         return _chosen(program, version, force)
-    return Choice(reason=f"there is no {place / str(version) / _PROGRAMS[kind]}")
+    return Choice(reason=f"there is no {place / str(version) / PROGRAMS[kind]}")
 
 
 def _chosen(program: Program, version: Version, force: bool) -> Choice:

@@ -235,6 +235,24 @@ async def test_tokens_of_pods_whose_drivers_are_not_known(api, kubelet, volumes,
     assert answer.body["message"].endswith(f'error validating audience "bank": {trouble}')
 
 
+@pytest.mark.parametrize(
+    ("minor", "text"),
+    [(32, ""), (33, ", system:node:n1 is not authorized to request tokens for this audience")],
+)
+async def test_other_audiences_may_be_permitted_from_1_33_on(minor, text):
+    """Where a release does not ask whether a node may request an audience, the refusal does not say so."""
+    server = await open_server(minor, gates={"ServiceAccountNodeAudienceRestriction": True})
+    api, kubelet = Caller(server), Caller(server, Peer("system:node:n1", ("system:nodes",)))
+    made = await api.post(PODS, pod("a", volumes=[]))
+    reference = {"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": made.body["metadata"]["uid"]}
+    spec = {"boundObjectRef": reference, "audiences": ["bank"]}
+    about = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+
+    answer = await kubelet.post("/api/v1/namespaces/default/serviceaccounts/default/token", about)
+    await close_server(server)
+    assert answer.body["message"].endswith(f'audience "bank" not found in pod spec volume{text}')
+
+
 CLAIM_GATE = "DynamicResourceAllocation"
 
 

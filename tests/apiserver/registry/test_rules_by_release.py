@@ -1,5 +1,7 @@
 """Rules of jobs and autoscalers that differ from release to release."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from kubeskew.apimachinery.gates import FeatureGates
@@ -7,6 +9,9 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.registry.autoscaling.horizontalpodautoscaler import Bounds, spec_errors
+from kubeskew.apiserver.registry.batch.job.status_validation import status_errors
+from kubeskew.apiserver.registry.batch.job.strategy import default_job
+from kubeskew.apiserver.registry.defaulting import DefaultingContext
 from kubeskew.apiserver.workload_features import WorkloadFeatures
 
 
@@ -45,3 +50,32 @@ def test_suspended_jobs_need_their_condition(version: str, needs: bool):
     """Suspended jobs of 1.35 may be placed again once their condition says that they are suspended."""
     release = Version.parse(version)
     assert Features.of(FeatureGates(release)).workloads.placing_needs_condition is needs
+
+
+@pytest.mark.parametrize(("minor", "written"), [(28, None), (29, False)])
+def test_manual_selectors_of_jobs(minor: int, written: bool | None):
+    """The default of a job's manualSelector is written from 1.29 on."""
+    job: Object = {"metadata": {}, "spec": {"template": {"spec": {"containers": []}}}}
+
+    default_job(
+        job, DefaultingContext(Features.of(FeatureGates(Version(minor))), datetime(2026, 1, 1, tzinfo=UTC))
+    )
+    assert job["spec"].get("manualSelector") is written
+
+
+@pytest.mark.parametrize(
+    ("conditions", "start", "errors"),
+    [
+        ([{"type": "Suspended", "status": "False"}], "2026-01-02T00:00:00Z", []),
+        ([{"type": "Suspended", "status": "False"}], None, []),
+        ([{"type": "Suspended", "status": "True"}], "2026-01-02T00:00:00Z", ["status.startTime"]),
+        ([], "2026-01-02T00:00:00Z", ["status.startTime"]),
+    ],
+)
+def test_start_times_of_resumed_jobs(conditions: list[Object], start: str | None, errors: list[str]):
+    """A job's start may change where its condition Suspended turns from True to False, and only there."""
+    suspended = [{"type": "Suspended", "status": "True"}]
+    old = {"spec": {}, "status": {"startTime": "2026-01-01T00:00:00Z", "conditions": suspended}}
+    new = {"spec": {}, "status": {"startTime": start, "conditions": conditions}}
+
+    assert [error.path for error in status_errors(new, old, workloads(36))] == errors

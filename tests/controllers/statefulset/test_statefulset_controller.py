@@ -317,6 +317,18 @@ async def test_claims_are_made_and_kept(running):
     )
 
 
+@pytest.mark.parametrize(("minor", "waits"), [(35, False), (36, True)])
+async def test_a_set_waits_for_the_claims_that_it_wrote(make_cluster, minor, waits):
+    """From 1.36 on a set is not looked at before the informer of claims has seen those made for it."""
+    cluster = make_cluster(Version(minor))
+    await cluster.start(StatefulSetController)
+    cluster.run_pods()
+    await cluster.context.informer(PERSISTENT_VOLUME_CLAIMS).stop()
+    found = await created(cluster, with_claims())
+
+    assert (len(found) < 2) == waits
+
+
 async def test_retention_makes_owners(running):
     """whenDeleted: the set owns the claims; whenScaled: the pod that goes does."""
     policy = {"whenDeleted": "Delete", "whenScaled": "Delete"}

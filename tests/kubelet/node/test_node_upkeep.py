@@ -68,6 +68,19 @@ async def test_resources_of_others_stay(node):
     assert status["nodeInfo"]["kubeletVersion"] == "v1.35.9"
 
 
+@pytest.mark.parametrize(
+    ("versions", "reported"),
+    [(["1.30"], None), (["1.32"], None), (["1.36"], True), (["1.36", "1.32"], True)],
+)
+async def test_a_node_reports_the_policy_of_supplemental_groups(node, versions, reported):
+    """A kubelet with the gate reports that the runtime obeys the policy; one without leaves what is there."""
+    for version in versions:
+        await node.start(version)
+        await node.stop()
+    features = (await node.node())["status"].get("features") or {}
+    assert features.get("supplementalGroupsPolicy") is reported
+
+
 async def test_a_restart_does_not_make_the_node_unready(node, server):
     """Between the end of one kubelet and the first word of the next, Ready stays True."""
     await node.start()

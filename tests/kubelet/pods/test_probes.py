@@ -1,11 +1,29 @@
-"""Probes that run a command in a container."""
+"""Probes and hooks of containers, through the interface of the runtime."""
 
 import pytest
-from container_programs import container, container_process, execute
+from scripted_runtime import ScriptedRuntime
+
+from kubeskew.kubelet.containers.runtime_service import ContainerRuntimeError
 
 pytestmark = pytest.mark.looptime
 
-READY = {"exec": {"command": ["cat", "/tmp/ready"]}, "periodSeconds": 5}
+READY = {"exec": {"command": ["ready"]}, "periodSeconds": 5}
+
+
+@pytest.fixture
+async def scripted(node, monkeypatch):
+    """A node with a scripted runtime, which it has from its start on."""
+    monkeypatch.setattr("kubeskew.kubelet.runtimes.SimulatedRuntime", ScriptedRuntime)
+    await node.start()
+    return node
+
+
+def runtime_of(node):
+    return node.agent._runtime
+
+
+def container(**more):
+    return {"name": "main", "image": "app", **more}
 
 
 def _status(status):
@@ -13,78 +31,204 @@ def _status(status):
     return found
 
 
-async def test_readiness_follows_a_file(node):
-    """The container is ready as long as the probe's command finds what it looks for."""
-    await node.start()
-    await node.create(containers=[container("sleep 3600", readinessProbe=READY)])
-    await node.until_pod(lambda status: _status(status).get("started"))
-    assert not _status((await node.pod())["status"])["ready"]
-    await execute(node, "echo > /tmp/ready")
-    await node.until_pod(lambda status: _status(status)["ready"])
-    await execute(node, "rm /tmp/ready")
-    await node.until_pod(lambda status: not _status(status)["ready"])
-    assert (
-        "Unhealthy",
-        "Readiness probe failed: cat: can't open '/tmp/ready': No such file or directory\n",
-    ) in [(reason, text) for reason, text in await node.events()]
+async def test_readiness_follows_a_command(scripted):
+    """The container is ready as long as the probe's command succeeds."""
+    runtime_of(scripted).codes["ready"] = 1
+    await scripted.create(containers=[container(readinessProbe=READY)])
+    await scripted.until_pod(lambda status: _status(status).get("started"))
+    assert not _status((await scripted.pod())["status"])["ready"]
+    runtime_of(scripted).codes["ready"] = 0
+    await scripted.until_pod(lambda status: _status(status)["ready"])
+    runtime_of(scripted).codes["ready"] = 1
+    await scripted.until_pod(lambda status: not _status(status)["ready"])
+    assert ("Unhealthy", "Readiness probe failed: no\n") in await scripted.events()
 
 
-async def test_a_container_that_fails_its_liveness_probe_is_restarted(node):
-    """The example of upstream's documentation: a file that is removed after half a minute."""
-    await node.start()
-    probe = {"exec": {"command": ["cat", "/tmp/healthy"]}, "initialDelaySeconds": 5, "periodSeconds": 5}
-    script = "touch /tmp/healthy; sleep 30; rm -f /tmp/healthy; sleep 600"
-    await node.create(containers=[container(script, livenessProbe=probe)])
-    await node.running()
-    await node.clock.sleep(25)
-    assert _status((await node.pod())["status"])["restartCount"] == 0
-    await node.until_pod(lambda status: _status(status)["restartCount"] == 1)
-    assert ("Killing", "Container main failed liveness probe, will be restarted") in await node.events()
+async def test_a_container_that_fails_its_liveness_probe_is_restarted(scripted):
+    """After as many failures as the threshold says it is stopped, and started again."""
+    runtime_of(scripted).codes["ready"] = 0
+    await scripted.create(containers=[container(livenessProbe=READY)])
+    await scripted.running()
+    await scripted.clock.sleep(25)
+    assert _status((await scripted.pod())["status"])["restartCount"] == 0
+    runtime_of(scripted).codes["ready"] = 1
+    await scripted.until_pod(lambda status: _status(status)["restartCount"] == 1)
+    assert ("Killing", "Container main failed liveness probe, will be restarted") in await scripted.events()
 
 
-async def test_the_startup_probe_comes_first(node):
+async def test_the_startup_probe_comes_first(scripted):
     """Until it succeeds the container is neither started nor ready."""
-    await node.start()
-    startup = {"exec": {"command": ["test", "-f", "/tmp/up"]}, "periodSeconds": 1, "failureThreshold": 30}
-    await node.create(containers=[container("sleep 10; touch /tmp/up; sleep 600", startupProbe=startup)])
-    await node.until_pod(lambda status: "running" in _status(status).get("state", {}))
-    status = _status((await node.pod())["status"])
+    runtime_of(scripted).codes["ready"] = 1
+    await scripted.create(containers=[container(startupProbe=READY | {"failureThreshold": 30})])
+    await scripted.until_pod(lambda status: "running" in _status(status).get("state", {}))
+    status = _status((await scripted.pod())["status"])
     assert (status["started"], status["ready"]) == (False, False)
-    await node.until_pod(lambda status: _status(status)["started"] and _status(status)["ready"])
+    runtime_of(scripted).codes["ready"] = 0
+    await scripted.until_pod(lambda status: _status(status)["started"] and _status(status)["ready"])
 
 
-async def test_a_pre_stop_hook_runs_before_sigterm(node):
-    """The command of a preStop hook sees the container's files and delays the end; SIGTERM follows it."""
+async def test_a_command_that_takes_too_long_fails_its_probe(scripted):
+    """The event has upstream's text, with the command and its limit."""
+    probe = {"exec": {"command": ["sleep", "3"]}, "timeoutSeconds": 2}
+    await scripted.create(containers=[container(readinessProbe=probe)])
+    await scripted.running()
+    await scripted.clock.sleep(5)
+    text = 'Readiness probe failed: command timed out: "sleep 3" timed out after 2s'
+    assert ("Unhealthy", text) in await scripted.events()
+
+
+def http(status, **headers):
+    lines = "".join(f"{name}: {value}\r\n" for name, value in {"Content-Length": "0", **headers}.items())
+    return f"HTTP/1.1 {status} X\r\n{lines}\r\n".encode()
+
+
+def frames(*kinds_and_payloads):
+    """HTTP/2 frames of stream 1, of which the last ends it."""
+    found = b"\0\0\0\4\0\0\0\0\0"
+    for number, (kind, payload) in enumerate(kinds_and_payloads):
+        flags = 1 if number + 1 == len(kinds_and_payloads) else 0
+        found += len(payload).to_bytes(3) + bytes([kind, flags, 0, 0, 0, 1]) + payload
+    return found
+
+
+def grpc(status):
+    return frames((1, b"\x88"), (0, b"\0\0\0\0\2\x08" + bytes([status])), (1, b""))
+
+
+GET = {"httpGet": {"port": "web", "path": "/x"}}
+UNIMPLEMENTED = "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): "
+REFUSED = "connect: connection refused"
+
+
+@pytest.mark.parametrize(
+    ("probe", "answer", "text"),
+    [
+        (GET, http(204), None),
+        (GET, http(302, Location="http://elsewhere/"), None),
+        (GET, http(500), "HTTP probe failed with statuscode: 500"),
+        (GET, b"what?\r\n\r\n", 'Get "http://IP:80/x": malformed HTTP response "what?"'),
+        (GET, None, f'Get "http://IP:80/x": dial tcp IP:80: {REFUSED}'),
+        ({"tcpSocket": {"port": 80}}, b"", None),
+        ({"tcpSocket": {"port": 80}}, None, f"dial tcp IP:80: {REFUSED}"),
+        ({"grpc": {"port": 80}}, grpc(1), None),
+        ({"grpc": {"port": 80}}, grpc(2), 'service unhealthy (responded with "NOT_SERVING")'),
+        (
+            {"grpc": {"port": 80, "service": "s"}},
+            frames((1, b"\x88")),
+            f"{UNIMPLEMENTED}unknown service grpc.health.v1.Health",
+        ),
+        (
+            {"grpc": {"port": 80}},
+            None,
+            'timeout: failed to connect service "IP:80" within 1s: context deadline exceeded',
+        ),
+    ],
+)
+async def test_probes_over_the_network(scripted, probe, answer, text):
+    """Each kind of probe connects to the pod's port, and judges as upstream's does, in its words."""
+    runtime = runtime_of(scripted)
+    if answer is not None:
+        runtime.ports[80] = lambda _written: answer
+    ports = [{"name": "web", "containerPort": 80}]
+    await scripted.create(containers=[container(readinessProbe=probe, ports=ports)])
+    await scripted.running()
+    await scripted.clock.sleep(5)
+    pod = await scripted.pod()
+    assert _status(pod["status"])["ready"] == (text is None)
+    events = [message for reason, message in await scripted.events() if reason == "Unhealthy"]
+    shown = None if text is None else text.replace("IP", pod["status"]["podIP"])
+    assert events == ([] if shown is None else [f"Readiness probe failed: {shown}"])
+
+
+async def test_what_a_probe_asks_for(scripted):
+    """A request of HTTP has upstream's headers, and those of the probe."""
+    asked = []
+    runtime_of(scripted).ports[80] = lambda written: asked.append(written) or http(200)
+    get = {
+        "port": 80,
+        "path": "x?y",
+        "httpHeaders": [{"name": "Host", "value": "h"}, {"name": "A", "value": "b"}],
+    }
+    await scripted.create(containers=[container(readinessProbe={"httpGet": get})])
+    await scripted.until_pod(lambda status: _status(status).get("ready"))
+    assert asked[0].decode().split("\r\n") == [
+        "GET /x?y HTTP/1.1", "Host: h", "A: b", "User-Agent: kube-probe/1.36", "Accept: */*",
+        "Connection: close", "", "",
+    ]  # fmt: skip
+
+
+async def test_probes_of_acted_containers_succeed(node):
+    """Where nothing runs, a probe over the network and an unknown command succeed, after their delay."""
     await node.start()
-    hook = {"preStop": {"exec": {"command": ["sh", "-c", "sleep 4; echo stopped > /tmp/stop"]}}}
-    script = "trap 'cat /tmp/stop; exit 0' TERM; sleep 999 & wait"
-    await node.create(containers=[container(script, lifecycle=hook)])
-    await node.running()
-    looked_into, before = container_process(node), node.clock.now()
-    await node.delete()
-    await node.until(lambda: not looked_into.running)
-    ended = looked_into.container
-    assert (ended.exit_code, (ended.ends_at - before).total_seconds()) == (0, pytest.approx(4, abs=0.5))
-    assert [line.data for line in looked_into.simulation.lines] == [b"stopped\n"]
+    probes = {"readinessProbe": GET | {"initialDelaySeconds": 7}, "livenessProbe": READY}
+    await node.create(containers=[container(**probes)])
+    before = node.clock.now()
+    await node.until_pod(lambda status: _status(status).get("ready"))
+    assert (node.clock.now() - before).total_seconds() == pytest.approx(7, abs=0.5)
+    assert "Unhealthy" not in [reason for reason, _ in await node.events()]
 
 
-async def test_a_post_start_hook_runs_in_the_container(node):
-    """The command of a postStart hook sees and changes the container's files."""
+@pytest.mark.parametrize(
+    ("hook", "again", "seconds", "code", "event"),
+    [
+        ({"exec": {"command": ["sleep", "4"]}}, None, 4, 0, False),
+        ({"exec": {"command": ["sh", "-c", "sleep 4; exit 1"]}}, None, 4, 0, True),
+        ({"sleep": {"seconds": 5}}, None, 5, 0, False),
+        ({"sleep": {"seconds": 50}}, None, 30, 0, False),
+        ({"exec": {"command": ["sleep", "50"]}}, None, 30, 0, True),
+        ({"httpGet": {"port": 80}}, None, 0, 0, False),
+        ({"sleep": {"seconds": 50}}, 3, 2, 0, False),
+    ],
+)
+async def test_a_pre_stop_hook_runs_before_sigterm(node, hook, again, seconds, code, event):
+    """SIGTERM follows the hook, or the end of the grace period; a failure is reported without its output."""
     await node.start()
-    hook = {"postStart": {"exec": {"command": ["sh", "-c", "echo greeting > /tmp/greeting"]}}}
-    script = "while ! test -f /tmp/greeting; do sleep 1; done; cat /tmp/greeting; sleep 3600"
-    await node.create(containers=[container(script, lifecycle=hook)])
+    await node.create(containers=[container(lifecycle={"preStop": hook})])
     await node.running()
-    looked_into = container_process(node)
-    await node.until(lambda: [line.data for line in looked_into.simulation.lines] == [b"greeting\n"])
+    [sandbox] = runtime_of(node).sandboxes()
+    ended, before = sandbox.latest("main"), node.clock.now()
+    await node.delete(grace_period=30)
+    if again is not None:  # a second DELETE, two seconds later
+        await node.clock.sleep(2)
+        await node.delete(grace_period=again)
+    await node.until(lambda: not ended.running(node.clock.now()))
+    assert ended.exit_code == code
+    assert (ended.ends_at - before).total_seconds() == pytest.approx(seconds, abs=0.5)
+    await node.clock.sleep(1)
+    assert (("FailedPreStopHook", "PreStopHook failed") in await node.events()) == event
+
+
+async def test_a_pre_stop_hook_is_a_request(scripted):
+    """A hook of HTTP asks the pod's port once."""
+    asked = []
+    runtime_of(scripted).ports[80] = lambda written: asked.append(written) or http(500)
+    hook = {"preStop": {"httpGet": {"port": 80, "path": "/stop"}}}
+    await scripted.create(containers=[container(lifecycle=hook)])
+    await scripted.running()
+    await scripted.delete()
+    await scripted.gone()
+    assert [each.split(b"\r\n")[0] for each in asked] == [b"GET /stop HTTP/1.1"]
+    assert b"User-Agent: kube-lifecycle/1.36" in asked[0]
+    assert "FailedPreStopHook" not in [reason for reason, _ in await scripted.events()]
 
 
 async def test_a_post_start_hook_that_fails_ends_its_container(node):
     """The container is killed and started again; the event says nothing of the hook's output."""
     await node.start()
     hook = {"postStart": {"exec": {"command": ["sh", "-c", "sleep 2; echo secret; exit 3"]}}}
-    await node.create(containers=[container("sleep 3600", lifecycle=hook)])
+    await node.create(containers=[container(lifecycle=hook)])
     await node.until_pod(lambda status: _status(status).get("restartCount") == 1)
     events = await node.events()
     assert ("FailedPostStartHook", "PostStartHook failed") in events
     assert ("Killing", "FailedPostStartHook") in events
+
+
+async def test_a_container_that_the_runtime_refuses_waits(scripted):
+    """The runtime's reason is that of the container, and of an event; it is tried again."""
+    runtime_of(scripted).refusal = ContainerRuntimeError("no such device")
+    await scripted.create()
+    waiting = {"reason": "CreateContainerError", "message": "no such device"}
+    await scripted.until_pod(lambda status: _status(status).get("state", {}).get("waiting") == waiting)
+    runtime_of(scripted).refusal = None
+    await scripted.running()
+    assert ("Failed", "Error: no such device") in await scripted.events()

@@ -6,12 +6,10 @@ import pytest
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.containers.sandbox import Container
 from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.pod_spec import qos_class
-from kubeskew.kubelet.pods.kuberuntime import should_restart
 from kubeskew.kubelet.pods.services import CrashBackoff
-from kubeskew.kubelet.status.pod_status import pod_phase
+from kubeskew.kubelet.status.pod_status import pod_conditions, pod_phase, rejected_status, should_restart
 from kubeskew.kubelet.status.status_manager import status_patch
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -44,13 +42,39 @@ CRASHING = {**WAITING, "lastState": FAILED["state"]}
 )
 def test_the_phase_sums_up_the_containers(policy, inits, regular, ended, phase):
     """Upstream's getPhase, as a table."""
-    spec = {"restartPolicy": policy, "initContainers": [{"name": str(i)} for i in range(len(inits))]}
+    spec = {
+        "restartPolicy": policy,
+        "initContainers": [{"name": str(i)} for i in range(len(inits))],
+        "containers": [{"name": f"c{i}"} for i in range(len(regular))],
+    }
 
-    assert pod_phase({"spec": spec}, inits, regular, ended=ended) == phase
+    assert pod_phase({"spec": spec}, inits, regular, features_of(36), ended=ended) == phase
 
 
-def ended(code):
-    return Container("id", "main", 0, "image", NOW, NOW, code, 0.0)
+def features_of(minor, gates=None):
+    return KubeletFeatures.of(FeatureGates(Version(minor), gates or {}))
+
+
+@pytest.mark.parametrize(
+    ("minor", "policy", "init", "container", "states", "phase"),
+    [
+        (36, "Never", {}, {"restartPolicy": "Always"}, (DONE, DONE), "Running"),
+        (36, "Never", {}, {"restartPolicy": "OnFailure"}, (DONE, CRASHING), "Running"),
+        (36, "Never", {}, {"restartPolicy": "OnFailure"}, (DONE, DONE), "Succeeded"),
+        (36, "Always", {}, {"restartPolicy": "Never"}, (DONE, FAILED), "Failed"),
+        (33, "Never", {}, {"restartPolicy": "Always"}, (DONE, DONE), "Succeeded"),
+        (36, "Never", {"restartPolicy": "OnFailure"}, {}, (FAILED, WAITING), "Pending"),
+        (36, "Always", {"restartPolicy": "Never"}, {}, (FAILED, WAITING), "Failed"),
+        (33, "Always", {"restartPolicy": "Never"}, {}, (FAILED, WAITING), "Pending"),
+    ],
+)
+def test_containers_have_policies_of_their_own(minor, policy, init, container, states, phase):
+    """With ContainerRestartRules a container that runs again keeps its pod from ending, whatever the pod's
+    policy is."""
+    spec = {"restartPolicy": policy, "initContainers": [{"name": "i", **init}]}
+    spec["containers"] = [{"name": "c", **container}]
+    found = pod_phase({"spec": spec}, [states[0]], [states[1]], features_of(minor), ended=False)
+    assert found == phase
 
 
 RULE = {"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}
@@ -74,7 +98,7 @@ def test_what_is_restarted(minor, policy, container, code, restart):
     version = Version(minor)
     features = KubeletFeatures.of(FeatureGates(version))
 
-    assert should_restart({"spec": {"restartPolicy": policy}}, container, ended(code), features) == restart
+    assert should_restart({"spec": {"restartPolicy": policy}}, container, code, features) == restart
 
 
 class FixedClock:
@@ -147,3 +171,65 @@ A, B = {"type": "A", "status": "True"}, {"type": "B", "status": "False", "reason
 def test_a_patch_names_only_what_changed(old, new, patch):
     """Statuses are written as strategic merge patches of the kubelet's own fields."""
     assert status_patch(old, new, ("phase", "reason", "podIPs", "conditions")) == patch
+
+
+@pytest.mark.parametrize(
+    ("minor", "gates", "more"),
+    [
+        (31, {}, {}),
+        (32, {}, {"qosClass": "BestEffort"}),
+        (33, {}, {"qosClass": "BestEffort"}),
+        (33, {"PodObservedGenerationTracking": True}, {"qosClass": "BestEffort", "observedGeneration": 2}),
+        (36, {}, {"qosClass": "BestEffort", "observedGeneration": 2}),
+    ],
+)
+def test_the_status_of_a_pod_that_is_not_admitted(minor, gates, more):
+    """It has the QoS class since 1.32, and the generation where that is tracked."""
+    features = KubeletFeatures.of(FeatureGates(Version(minor), gates))
+    pod = {"metadata": {"generation": 2}, "spec": {"containers": [{"name": "c"}]}}
+    moment = datetime(2026, 1, 1, tzinfo=UTC)
+    assert rejected_status(pod, "NodePorts", "no", moment, features) == {
+        "phase": "Failed",
+        "reason": "NodePorts",
+        "message": "Pod was rejected: no",
+        "startTime": "2026-01-01T00:00:00Z",
+        **more,
+    }
+
+
+@pytest.mark.parametrize(
+    ("minor", "gates", "kinds"),
+    [
+        (26, {}, []),
+        (27, {"PodHasNetworkCondition": True}, ["PodHasNetwork"]),
+        (28, {}, []),
+        (28, {"PodReadyToStartContainersCondition": True}, ["PodReadyToStartContainers"]),
+        (29, {}, ["PodReadyToStartContainers"]),
+        (36, {"PodReadyToStartContainersCondition": False}, []),
+    ],
+)
+def test_the_condition_of_a_ready_sandbox_depends_on_the_release(minor, gates, kinds):
+    """It came as PodHasNetwork, was renamed in 1.28, and is on since 1.29."""
+    pod = {"metadata": {}, "spec": {"containers": [{"name": "c"}]}}
+    features = features_of(minor, gates)
+    conditions = pod_conditions(pod, [], "Pending", sandbox_ready=True, features=features, now=NOW)
+    others = {"Initialized", "Ready", "ContainersReady", "PodScheduled"}
+    found = {condition["type"]: condition["status"] for condition in conditions}
+    assert [kind for kind in found if kind not in others] == kinds
+    assert [found[kind] for kind in kinds] == ["True"] * len(kinds)
+
+
+@pytest.mark.parametrize(
+    ("minor", "gates", "seconds"),
+    [
+        (26, {}, (10, 300)),
+        (33, {"ReduceDefaultCrashLoopBackOffDecay": True}, (1, 60)),
+        (33, {"ReduceDefaultCrashLoopBackOffDecay": True, "KubeletCrashLoopBackOffMax": True}, (1, 300)),
+        (36, {}, (10, 300)),
+        (36, {"ReduceDefaultCrashLoopBackOffDecay": True}, (1, 300)),
+        (36, {"ReduceDefaultCrashLoopBackOffDecay": True, "KubeletCrashLoopBackOffMax": False}, (1, 60)),
+    ],
+)
+def test_the_longest_back_off_is_the_configurations_where_it_has_one(minor, gates, seconds):
+    """KubeletCrashLoopBackOffMax, on since 1.35, has the configuration's five minutes win over 60 s."""
+    assert features_of(minor, gates).backoff_seconds == seconds

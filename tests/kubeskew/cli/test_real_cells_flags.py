@@ -59,7 +59,6 @@ RUN, MATRIX = ["run", CELL], ["matrix", CELL]
         ([*RUN, "--real", "scheduler"], "--real needs a folder of programs: name it with --binaries"),
         ([*RUN, "--real", "scheduler", "--binaries", "none"], "--binaries: there is no folder none"),
         ([*RUN, "--real", "schedule", "--binaries", "."], "did you mean scheduler?"),
-        ([*RUN, "--real", "kubelet", "--binaries", "."], "a real kubelet has no container runtime"),
         ([*RUN, *REAL, "--simulate"], "leave out --real or --simulate"),
         ([*RUN, *REAL, "--dask", "a"], "leave out --real or --dask"),
         ([*RUN, *REAL, "--kubeconfig", __file__], "--real: the cluster of --kubeconfig"),

@@ -10,10 +10,10 @@ from unittest.mock import Mock
 import pytest
 import uvloop
 
+from kubeskew.apimachinery.streaming.splicing import End
 from kubeskew.apiserver.webhooks.endpoints import Address, ResolutionError
 from kubeskew.cluster.platform import make_runtime_dir
 from kubeskew.shim.egress import Egress, egress_selection
-from kubeskew.shim.splicing import End
 
 MANY = 1 << 22  # bytes, more than fit into the buffers of sockets and transports
 ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"

@@ -22,6 +22,8 @@ class _Job:
     def __init__(self, job: Object) -> None:
         self.spec, self.status = job["spec"], job.get("status") or {}
         self.true = true_conditions(self.status)
+        conditions = self.status.get("conditions") or ()
+        self.false = {condition["type"] for condition in conditions if condition.get("status") == "False"}
 
     @property
     def finished(self) -> bool:
@@ -187,9 +189,9 @@ def _backwards(job: _Job, before: _Job, rules: WorkloadFeatures) -> Iterator[Fie
     if time is not None and before["completionTime"] is not None and time != before["completionTime"]:
         text = "field is immutable" if rules.status_wording else "completionTime cannot be mutated"
         yield invalid("status.completionTime", time, text)
-    # Resuming starts a job again (pull request 134769).
-    resumed = "Suspended" in before.true and job["startTime"] is not None and not rules.resumed_keeps_start
-    if start is not None and start != job["startTime"] and not spec.get("suspend") and not resumed:
+    # Resuming starts a job again: the condition turns from True to False (registry/batch/job/strategy.go).
+    resumes = "Suspended" in before.true and "Suspended" in job.false and not rules.resumed_keeps_start
+    if start is not None and start != job["startTime"] and not spec.get("suspend") and not resumes:
         if rules.start_as_removed:
             yield required("status.startTime", "startTime cannot be removed for unsuspended job")
         else:

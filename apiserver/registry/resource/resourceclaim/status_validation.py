@@ -1,13 +1,12 @@
 """ResourceClaim: the rules of the status, and of the rights that its writer needs from 1.36 on.
 
-The field path of AuthorizedForBinding is from memory, and so is that the status of devices which the same
-update gives back may go without the driver's right: else no controller could deallocate a claim that a driver
-wrote to.
+The status of devices which the same update gives back may go without the driver's right: the strategy asks
+for it only where the claim is still allocated.
 
 Sources: pkg/apis/resource/validation/validation.go (validateNetworkDeviceData among others) and
 k8s.io/apimachinery pkg/util/validation/ip.go (IsValidInterfaceAddress), 1.31 to 1.37; for UIDs validateUID,
 1.34, and the UUID library there; k8s.io/kubernetes/pkg/registry/resource (AuthorizedForBinding,
-AuthorizedForDeviceStatus), 1.36.
+AuthorizedForDeviceStatus) and its resourceclaim/strategy.go, 1.36.
 """
 
 import re
@@ -182,8 +181,9 @@ def _devices(status: Object, allocated: set[str], rules: DRAFeatures) -> Iterato
         rule,
         "status.devices",
         rules,
-        lambda device: _shown_id(device, rules),
+        device_id,
         "deviceID",
+        lambda device: _shown_id(device, rules),
     )
 
 

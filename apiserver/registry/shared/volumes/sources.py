@@ -2,7 +2,7 @@
 
 Those made of several sources and the files in them are included, and references to a pod's own fields and
 resources, which its environment may have too. Some paths are not what one would expect upstream, and so are
-they here. The rule of pod certificates is from memory.
+they here.
 
 Source: pkg/apis/core/validation/validation.go (ValidateVolumes, validateVolumeSource,
 validateProjectionSources, validateISCSIVolumeSource and its neighbours, validateObjectFieldSelector,
@@ -31,6 +31,7 @@ from kubeskew.apiserver.registry.shared import selectors
 from kubeskew.apiserver.registry.shared.amounts import ZERO
 from kubeskew.apiserver.registry.shared.internal_values import cluster_trust_bundle
 from kubeskew.apiserver.registry.shared.pod_options import PodOptions
+from kubeskew.apiserver.registry.shared.signers import bundle_name_texts, is_kubernetes_signer, signer_errors
 from kubeskew.apiserver.registry.shared.volumes import claims as volumes_claims
 
 ENV_FIELDS = (
@@ -338,8 +339,11 @@ _LEAST_SECONDS = 600
 _MOST_SECONDS = 1 << 32
 _DUPLICATE = "conflicting duplicate paths"
 _KEY_TYPES = ("RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519")
+_CERTIFICATE_FILES = ("credentialBundlePath", "keyPath", "certificateChainPath")
 _HOUR = 3600
-_YEAR_SECONDS = 91 * 86400
+_MOST_CERTIFICATE_SECONDS = 91 * 86400
+_MOST_OWN_SECONDS = 86400  # of signers of kubernetes.io
+_MOST_ANNOTATIONS = 256 * 1024
 SOURCES = (
     "secret",
     "configMap",
@@ -387,7 +391,7 @@ def _part(name: str, source: Object, path: str, at: str, seen: set[str]) -> Iter
         yield from _trust_bundle(source, at)
         yield from _taken(source.get("path") or "", source.get("path") or "", path, seen, empty=True)
     else:
-        yield from _certificate(source, at)
+        yield from _certificate(source, path, at, seen)
 
 
 def _taken(file: str, shown: str, path: str, seen: set[str], *, empty: bool = False) -> Iterator[FieldError]:
@@ -418,7 +422,7 @@ def _trust_bundle(source: Object, path: str) -> Iterator[FieldError]:
     elif signer is not None:
         if not signer:
             yield required(child(path, "signerName"), "must be a valid signer name")
-        yield from _signer_errors(signer, child(path, "signerName"))
+        yield from signer_errors(signer, child(path, "signerName"))
         if source.get("labelSelector") is not None:
             yield from selectors.selector_errors(source["labelSelector"], child(path, "labelSelector"))
     else:
@@ -433,38 +437,48 @@ def _bundle_name(name: str, source: Object, path: str) -> Iterator[FieldError]:
     at = child(path, "name")
     if not name:
         yield required(at, "must be a valid object name")
-    last = name.rpartition(":")[2]
-    texts = names.dns1123_subdomain(last)
+    texts = bundle_name_texts(name, name.rpartition(":")[0].replace(":", "/"), False)
     yield from (invalid(at, name, f"not a valid clustertrustbundlename: {text}") for text in texts)
     if source.get("labelSelector") is not None:
         text = "labelSelector must be unset if name is specified"
         yield invalid(child(path, "labelSelector"), source["labelSelector"], text)
 
 
-def _signer_errors(signer: str, path: str) -> Iterator[FieldError]:
-    domain, slash, rest = signer.partition("/")
-    if not signer:
-        yield required(path)
-    elif not slash or "/" in rest:
-        text = "must be a fully qualified domain and path of the form 'example.com/signer-name'"
-        yield invalid(path, signer, text)
-    else:
-        yield from (invalid(path, domain, text) for text in names.dns1123_subdomain(domain))
-        yield from (invalid(path, rest, text) for text in names.dns1123_subdomain(rest))
-
-
-def _certificate(source: Object, path: str) -> Iterator[FieldError]:
-    yield from _signer_errors(source.get("signerName") or "", child(path, "signerName"))
+def _certificate(source: Object, path: str, at: str, seen: set[str]) -> Iterator[FieldError]:
+    signer = source.get("signerName") or ""
+    yield from signer_errors(signer, child(at, "signerName"))
+    yield from _user_annotations(source.get("userAnnotations") or {}, child(at, "userAnnotations"))
     kind = source.get("keyType") or ""
     if kind not in _KEY_TYPES:
-        yield not_supported(child(path, "keyType"), kind, _KEY_TYPES)
+        yield not_supported(child(at, "keyType"), kind, _KEY_TYPES)
     seconds = source.get("maxExpirationSeconds")
-    if seconds is not None and not _HOUR <= seconds <= _YEAR_SECONDS:
-        text = f"if provided, maxExpirationSeconds must be between {_HOUR} and {_YEAR_SECONDS}"
-        yield invalid(child(path, "maxExpirationSeconds"), seconds, text)
-    for name in ("credentialBundlePath", "keyPath", "certificateChainPath"):
-        if source.get(name):
-            yield from unreserved_path(child(path, name), source[name])
+    if seconds is not None:
+        most = _MOST_OWN_SECONDS if is_kubernetes_signer(signer) else _MOST_CERTIFICATE_SECONDS
+        for wrong, bound in ((seconds < _HOUR, f">= {_HOUR}"), (seconds > most, f"<= {most}")):
+            if wrong:
+                text = f"if provided, maxExpirationSeconds must be {bound}"
+                yield invalid(child(at, "maxExpirationSeconds"), seconds, text)
+    files = [name for name in _CERTIFICATE_FILES if source.get(name)]
+    for name in files:
+        yield from unreserved_path(child(at, name), source[name])
+        yield from _taken(source[name], source[name], path, seen)
+    if not files:
+        text = "specify at least one of credentialBundlePath, keyPath, and certificateChainPath"
+        yield required(at, text)
+
+
+def _user_annotations(annotations: dict[str, str], path: str) -> Iterator[FieldError]:
+    for name in sorted(annotations):
+        lower = name.lower()
+        texts = names.qualified_name(lower) if lower else []
+        if not lower:
+            yield required(path)
+        elif texts:
+            yield from (invalid(path, lower, text) for text in texts)
+        elif "/" not in lower:
+            yield invalid(path, lower, 'must be a domain-prefixed key (such as "acme.io/foo")')
+    if sum(len(part.encode()) for pair in annotations.items() for part in pair) > _MOST_ANNOTATIONS:
+        yield too_long(path, _MOST_ANNOTATIONS)
 
 
 def key_to_path(item: Object, path: str) -> Iterator[FieldError]:

@@ -5,15 +5,17 @@ import asyncio
 import pytest
 from prometheus_client import CollectorRegistry
 from server_in_process import Caller, close_server, open_server
-from streaming_node import CONTAINERS, PODS, Bench
+from streaming_node import CONTAINERS, PODS, Bench, StreamingRuntime
 
 from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.process.health_checks import Health
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.containers.program import program_of
-from kubeskew.kubelet.containers.runtime import FakeRuntime
+from kubeskew.kubelet.containers.runtime_service import Image
+from kubeskew.kubelet.containers.usage import demand_of
+from kubeskew.kubelet.device_managers import ContainerDevices
 from kubeskew.kubelet.features import KubeletFeatures
+from kubeskew.kubelet.pods.container_configs import container_config, sandbox_config
 from kubeskew.kubelet.server.server import Listener, Routes
 from kubeskew.kubelet.server.stats import NodeView
 from kubeskew.kubelet.status.pod_status import View, pod_status
@@ -23,14 +25,11 @@ from kubeskew.kubelet.status.pod_status import View, pod_status
 async def bench(tmp_path):
     server = await open_server()
     clock = SystemClock()
-    runtime = FakeRuntime(tmp_path, "node-1", clock, SeededEntropy(2))
+    runtime = StreamingRuntime(tmp_path, "node-1", clock, SeededEntropy(2))
     features = KubeletFeatures.of(FeatureGates(Version(36)))
     pods: list[dict] = []
 
-    async def load(pod):
-        pass
-
-    view = NodeView("node-1", clock, runtime, lambda: pods, features, load, clock.now(), {})
+    view = NodeView("node-1", clock, runtime, lambda: pods, features, clock.now(), {})
     listener = Listener(Routes(view, Health(CollectorRegistry())), None, None)
     await listener.start("127.0.0.1", 0)
     api = Caller(server)
@@ -48,9 +47,11 @@ async def bench(tmp_path):
         assert answer.status == 201, answer.body
         if where:
             made = answer.body
-    sandbox = runtime.run_sandbox(made)
+    sandbox = await runtime.run_pod_sandbox(sandbox_config(made, tmp_path, "node-1"))
     for spec in made["spec"]["containers"]:
-        runtime.start_container(sandbox, spec["name"], spec["image"], program_of(made, spec), spec=spec)
+        demand = demand_of(made, spec)
+        config = container_config(made, spec, {}, ContainerDevices(), Image("", "", 0), demand=demand)
+        await runtime.start_container(sandbox, config)
     now = clock.now()
     made["status"] = pod_status(made, sandbox, View(now, "127.0.0.1", "2026-01-01T00:00:00Z"), features)
     await api.patch(f"{PODS}/p/status", {"status": {"podIP": sandbox.ip, "podIPs": [{"ip": sandbox.ip}]}})

@@ -7,13 +7,47 @@ from server_in_process import ADMIN, Caller
 
 from kubeskew.apimachinery.streaming.websocket import WebSocket
 from kubeskew.apiserver.http.request import Peer, Request, Upgrade
+from kubeskew.kubelet.containers.simulated.runtime import SimulatedRuntime
 
 PODS = "/api/v1/namespaces/default/pods"
 CONTAINERS = [
-    {"name": "a", "image": "i", "command": ["sh", "-c", "echo one; echo two >&2; echo three"]},
+    {"name": "a", "image": "i", "command": ["sh", "-c", "echo one; echo two; echo three"]},
     {"name": "b", "image": "i", "ports": [{"containerPort": 80}]},
-    {"name": "tty", "image": "i", "command": ["sh"], "stdin": True, "tty": True},
+    {"name": "tty", "image": "i", "stdin": True, "tty": True},
 ]
+
+
+class StreamingRuntime(SimulatedRuntime):
+    """A runtime with commands that use all streams."""
+
+    async def exec(self, sandbox, container, command, streams, *, stdin, tty):
+        match command[0]:
+            case "both":
+                await streams.write_stdout(b"out\n")
+                await streams.write_stderr(b"err\n")
+                return 3
+            case "cat":
+                while data := await streams.read():
+                    await streams.write_stdout(data)
+                return 0
+            case "line":
+                await streams.write_stdout(await streams.read())
+                return 0
+            case "much":
+                await streams.write_stdout(bytes(100 << 10))
+                return 0
+            case "size":
+                await streams.write_stdout("%dx%d".__mod__(await streams.resized()).encode())
+                return 0
+        return await super().exec(sandbox, container, command, streams, stdin=stdin, tty=tty)
+
+    async def attach(self, sandbox, container, streams, *, stdin):
+        if not stdin:
+            await super().attach(sandbox, container, streams, stdin=stdin)
+            return
+        while (data := await streams.read()) not in {b"", b"exit\r"}:
+            await streams.write_stdout(data)
+        self.stop_container(sandbox, container, 0)
 
 
 class Tunnel:

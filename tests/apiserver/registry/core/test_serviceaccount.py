@@ -137,7 +137,7 @@ async def test_no_longer_good(api):
 
 
 async def test_in_a_secret(api):
-    """A token in a secret is good while the secret holds it."""
+    """A token in a secret is good while the secret holds it; a review says in words of its own why not."""
     uid = (await api.get(f"{ACCOUNTS}/bot")).body["metadata"]["uid"]
     prefix = "kubernetes.io/serviceaccount/"
     claims = {
@@ -162,10 +162,15 @@ async def test_in_a_secret(api):
     label = {"kubernetes.io/legacy-token-invalid-since": "2026-01-01"}
     await api.patch(f"{SECRETS}/s", {"metadata": {"labels": label}})
     assert await who(api, text) == 401
+    marked = "the token in secret default/s for service account default/bot has been marked invalid. Use"
+    assert marked in await error(api, text)
     await api.patch(f"{SECRETS}/s", {"metadata": {"labels": None}})
     assert (await who(api, text))["username"] == "system:serviceaccount:default:bot"
+    await api.patch(f"{SECRETS}/s", {"data": {"token": "AAAA"}})
+    assert await error(api, text) == "[invalid bearer token, Token does not match server's copy]"
     await api.delete(f"{SECRETS}/s")
     assert await who(api, text) == 401
+    assert await error(api, text) == "[invalid bearer token, Token has been invalidated]"
 
 
 @pytest.mark.parametrize("part", [0, 1, 2])

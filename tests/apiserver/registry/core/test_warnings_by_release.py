@@ -1,4 +1,4 @@
-"""Warnings of pods and services, by release (pkg/api/pod/warnings.go, pkg/api/service/warnings.go)."""
+"""Warnings of pods, services, claims and persistent volumes, by release (pkg/api/*/{warnings,util}.go)."""
 
 import pytest
 
@@ -8,6 +8,10 @@ from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.registry.core.service.warnings import service_warnings
 from kubeskew.apiserver.registry.shared.podtemplate.warnings import template_warnings
+from kubeskew.apiserver.registry.shared.volumes.warnings import (
+    persistent_volume_warnings,
+    volume_claim_warnings,
+)
 
 FILES = {"name": "b", "items": [{"key": "k", "path": "x"}]}
 TWICE = [{"secret": FILES}, {"configMap": FILES}]
@@ -87,6 +91,50 @@ def test_warnings_of_pods(spec: Object, before: list[str], minor: int, since: li
     shown = [template_warnings({"spec": spec}, "", features(release).pods) for release in (minor - 1, minor)]
 
     assert shown == [before, since]
+
+
+def annotated(name: str, **spec: object) -> Object:
+    return {
+        "metadata": {"annotations": {f"volume.beta.kubernetes.io/{name}": "x"} if name else {}},
+        "spec": spec,
+    }
+
+
+CLASS = (
+    "metadata.annotations[volume.beta.kubernetes.io/storage-class]: deprecated since v1.8; use "
+    '"storageClassName" attribute instead'
+)
+OPTIONS = (
+    "metadata.annotations[volume.beta.kubernetes.io/mount-options]: deprecated since v1.31; use "
+    '"mountOptions" attribute instead'
+)
+RECYCLE = (
+    "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the recommended "
+    "approach is to use dynamic provisioning."
+)
+
+
+@pytest.mark.parametrize(
+    ("warnings", "volume", "minor", "since"),
+    [
+        (volume_claim_warnings, annotated("storage-class"), 28, [CLASS]),
+        (persistent_volume_warnings, annotated("storage-class"), 28, [CLASS]),
+        (persistent_volume_warnings, annotated("mount-options"), 31, [OPTIONS]),
+        (persistent_volume_warnings, annotated("", persistentVolumeReclaimPolicy="Recycle"), 30, [RECYCLE]),
+        (
+            persistent_volume_warnings,
+            annotated("", storageos={}),
+            28,
+            ["spec.storageOS: deprecated in v1.22, non-functional in v1.25+"],
+        ),
+        (persistent_volume_warnings, annotated("", capacity={"storage": "100m"}), 36, []),
+    ],
+)
+def test_warnings_of_volumes(warnings, volume: Object, minor: int, since: list[str]):
+    """Claims and persistent volumes are warned of from the release whose source does so; none before it."""
+    shown = [warnings(volume, features(release).volumes) for release in (minor - 1, minor)]
+
+    assert shown == [[], since]
 
 
 @pytest.mark.parametrize(("minor", "warned"), [(33, False), (34, True)])

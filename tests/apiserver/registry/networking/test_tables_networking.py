@@ -122,3 +122,14 @@ def test_ranges_of_1_28():
         "Name": "x", "PerNodeHostBits": "8", "IPv4": "10.0.0.0/8", "IPv6": "<none>", "Age": "5m",
         "NodeSelector": "<none>",
     }  # fmt: skip
+
+
+def test_node_selectors_of_ranges_of_1_28():
+    """Expressions stand there as Go prints a list of structs."""
+    requirements = [{"key": "a", "operator": "In", "values": ["b", "c"]}, {"key": "d", "operator": "Exists"}]
+    terms = [{"matchExpressions": requirements}, {"matchFields": requirements[1:]}]
+    obj = {"spec": {"nodeSelector": {"nodeSelectorTerms": terms}}}
+
+    printed = row("networking.k8s.io/v1alpha1 ClusterCIDR", obj, minor=28)
+    expressions = "MatchExpressions: [{a In [b c]} {d Exists []}]"
+    assert printed["NodeSelector"] == f"{expressions},MatchFields: [{{d Exists []}}]"

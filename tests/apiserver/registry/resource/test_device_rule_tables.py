@@ -389,6 +389,14 @@ def test_repeated_devices_and_users() -> None:
     assert errors_of_status(33, status) == ['status.reservedFor[1].uid: Duplicate value: "u"']
 
 
+@pytest.mark.parametrize("minor", [33, 34, 35, 36])
+def test_devices_are_told_apart_by_all_of_their_names(minor: int) -> None:
+    """Several devices of a claim may have a status, also in 1.34, whose errors hide their names."""
+    results = [RESULT, {**RESULT, "device": "y"}]
+    status = {"allocation": {"devices": {"results": results}}, "devices": [DEVICE, {**DEVICE, "device": "y"}]}
+    assert errors_of_status(minor, status) == []
+
+
 def test_nobody_joins_a_claim_that_goes() -> None:
     """Reservations may only be taken away then."""
     user = {"resource": "pods", "name": "p", "uid": "u"}

@@ -133,7 +133,7 @@ def test_a_component_that_starts_again_keeps_what_was_decided(tmp_path, at, befo
     own = write_program(tmp_path / "own", "v1.36.0")
     state = State({}, programs={"scheduler": {"binary": str(own)}})
     process = Process("scheduler", "scheduler", at, {}, program=before)
-    wanted = state, process, Version.parse(at), {}, inspect
+    wanted = state, process.name, process, Version.parse(at), {}, inspect
     if program is None:
         with pytest.raises(UserError, match=r"reports v1\.36\.0, and the scheduler is to be 1\.35"):
             choose_again(*wanted, force=force)
@@ -150,8 +150,9 @@ def test_a_component_that_moves_needs_force_again(tmp_path):
     before = RunningProgram(str(own), "v1.36.0", forced=True)
     process = Process("scheduler", "scheduler", "1.35", {}, program=before)
 
-    assert choose_again(state, process, Version(34), {}, inspect).program is None
-    assert not choose_again(state, process, Version(36), {}, inspect).forced
+    again = state, process.name, process
+    assert choose_again(*again, Version(34), {}, inspect).program is None
+    assert not choose_again(*again, Version(36), {}, inspect).forced
 
 
 def test_a_component_with_bugs_switched_stays_emulated(tmp_path):
@@ -207,6 +208,7 @@ def test_gates_are_those_of_the_program(tmp_path, gates, text):
         ("scheduler", ["scheduler"]),
         ("controller-manager, scheduler", ["scheduler", "controller-manager"]),
         ("scheduler,apiserver", ["apiserver", "scheduler"]),
+        ("kubelet,scheduler", ["scheduler", "kubelet"]),
         ("none", []),
     ],
 )
@@ -219,7 +221,7 @@ def test_real_components_are_named_with_commas(text, kinds):
     ("text", "refusal"),
     [
         ("schedular", r"did you mean scheduler\?"),
-        ("scheduler,kubelet", r"a real kubelet has no container runtime here yet"),
+        ("scheduler,driver", r"there is no component driver"),
         ("", r"name components"),
     ],
 )
@@ -303,7 +305,6 @@ def test_a_cluster_file_names_programs(tmp_path):
 @pytest.mark.parametrize(
     ("file", "text"),
     [
-        ({"components": {"kubelet": {"binary": "x"}}}, r"no container runtime here yet"),
         (
             {"components": {"metrics-server": {"binary": "x"}}, "metricsServer": True},
             r"cannot be a real program",

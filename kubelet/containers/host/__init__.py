@@ -1,0 +1,1 @@
+"""Runs containers as processes of this machine: images, namespaces, cgroups and logs."""

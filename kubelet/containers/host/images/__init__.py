@@ -1,0 +1,1 @@
+"""Turns images of this machine (archives, directories, programs) into root file systems."""

@@ -1,0 +1,1 @@
+"""The network of a cluster whose containers are processes of this machine."""

@@ -1,1 +1,0 @@
-"""A small shell that runs inside fake containers, with its commands and their files, without processes."""

@@ -1,0 +1,1 @@
+"""The simulated container runtime: containers are acted, nothing runs."""

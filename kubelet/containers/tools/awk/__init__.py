@@ -1,1 +1,0 @@
-"""`awk`: patterns, actions, functions and arrays, as POSIX has them."""

@@ -1,0 +1,188 @@
+"""Real kubelets: their configuration, what of the machine they need, and their static pods.
+
+Each has a mount namespace of its own, in which /var/lib/kubelet and /var/log are directories of its node
+(`kubeskew/shim/mount_namespace.py`). So paths in its files are those of any other kubelet.
+
+Sources: pkg/kubelet/apis/config/types.go, pkg/kubelet/cm/container_manager_linux.go,
+pkg/kubelet/nodestatus/setters.go, 1.31 … 1.36.
+"""
+
+import os
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kubeskew.apimachinery.versions import Version
+from kubeskew.cluster.controlplane import static_pods
+from kubeskew.cluster.state import Process, RunningProgram, State, StateDir, write_secret
+from kubeskew.kubelet.node.config import NodeConfig, NodeLayout, node_config
+
+ROOT = "/var/lib/kubelet"  # where a kubelet has its node's directory
+OLDEST = 31  # the minor from which on real kubelets are known to work here
+_MANIFESTS = "manifests"  # below its root
+_CAP_SYS_ADMIN = 21  # linux/capability.h
+_ELSEWHERE = ("192.0.2.1", 9)  # an address of documentation (RFC 5737); nothing is sent there
+_MOST_PODS = 110
+_SEE = "see docs/how-to/real.md"
+
+
+def obstacle() -> str:
+    """The reason why no real kubelet can run on this machine; empty if there is none."""
+    if os.uname().sysname != "Linux":
+        return "a real kubelet needs Linux"
+    if os.geteuid() != 0:
+        return f"a real kubelet needs root, in a container or virtual machine if you like: {_SEE}"
+    if not _may_mount():
+        return f"a real kubelet needs a mount namespace, and CAP_SYS_ADMIN is missing: {_SEE}"
+    if not _has_cgroups():
+        return f"a real kubelet needs cgroups, and none are mounted below /sys/fs/cgroup: {_SEE}"
+    if not machine_address():
+        return f"a real kubelet needs an address of the machine other than loopback: {_SEE}"
+    try:
+        Path(ROOT).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        return f"a real kubelet needs the directory {ROOT}: {error.strerror}: {_SEE}"
+    return ""
+
+
+def _may_mount() -> bool:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name == "CapEff":
+            return bool(int(value, 16) >> _CAP_SYS_ADMIN & 1)
+    return False
+
+
+def _has_cgroups() -> bool:
+    mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
+    places = [at for _, at, kind, *_ in mounts if kind in ("cgroup", "cgroup2")]
+    return any(at.startswith("/sys/fs/cgroup") for at in places)
+
+
+def machine_address() -> str:
+    """The address from which this machine speaks to others, which nodes of real kubelets have; empty if
+    there is none. A kubelet takes no loopback address for its node.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(_ELSEWHERE)
+        except OSError:
+            return ""
+        address: str = probe.getsockname()[0]
+        return "" if address.startswith("127.") else address
+
+
+def layout_of(directory: StateDir, state: State, node: str) -> NodeLayout:
+    sockets = Path(state.runtime_dir) if state.runtime_dir else None
+    return NodeLayout.under(directory.kubelet_root(), node, sockets)
+
+
+def node_section(directory: StateDir, state: State, process: Process) -> dict[str, Any]:
+    """The shim's own part in a kubelet: the node, and the runtime that it serves."""
+    node = process.nodes[0]
+    layout = layout_of(directory, state, node)
+    return {
+        "name": node,
+        "root": str(directory.kubelet_root()),
+        "sockets": state.runtime_dir,
+        "criSocket": str(layout.sockets / "cri.sock"),
+        "clientCertificate": str(directory.pki / "apiserver-kubelet-client.crt"),
+        "clientKey": str(directory.pki / "apiserver-kubelet-client.key"),
+    }
+
+
+def write_configuration(
+    directory: StateDir, state: State, process: Process, program: RunningProgram, certificate: Path
+) -> Path:
+    """Writes the kubelet's configuration and its static pods."""
+    node = node_config(state.node_spec(process.nodes[0]).as_json())
+    layout = layout_of(directory, state, node.name)
+    file = directory.program_file(process.name).with_suffix(".config.yaml")
+    config = configuration(
+        node, program.port, Version.parse(process.version), str(layout.sockets / "cri.sock")
+    )
+    config["tlsCertFile"] = str(certificate)
+    config["tlsPrivateKeyFile"] = str(certificate.with_suffix(".key"))
+    config["authentication"]["x509"] = {"clientCAFile": str(directory.ca)}
+    write_secret(file, yaml.safe_dump(config, sort_keys=False))
+    write_static_pods(directory, state, process)
+    return file
+
+
+def configuration(node: NodeConfig, port: int, version: Version, cri_socket: str) -> dict[str, Any]:
+    """KubeletConfiguration, v1beta1, without its files. Nothing of the machine's cgroups, iptables and
+    sysctls is managed, and no pod is evicted for what the machine lacks.
+    """
+    percents = ("memory.available", "nodefs.available", "nodefs.inodesFree", "imagefs.available")
+    return {
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "address": "0.0.0.0",  # noqa: S104 - the API server dials the node's address
+        "port": port,
+        "healthzPort": 0,
+        "authentication": {"anonymous": {"enabled": False}, "webhook": {"enabled": True}},
+        "authorization": {"mode": "Webhook"},
+        "containerRuntimeEndpoint": f"unix://{cri_socket}",
+        "staticPodPath": f"{ROOT}/{_MANIFESTS}",
+        "volumePluginDir": f"{ROOT}/volumeplugins",
+        "clusterDNS": ["10.96.0.10"],
+        "clusterDomain": "cluster.local",
+        "maxPods": int(node.capacity.get("pods", _MOST_PODS)),
+        **({"registerWithTaints": [dict(taint) for taint in node.taints]} if node.taints else {}),
+        "cgroupsPerQOS": False,
+        "enforceNodeAllocatable": [],
+        **({"failCgroupV1": False} if version.minor >= OLDEST else {}),
+        "failSwapOn": False,
+        "localStorageCapacityIsolation": False,
+        "makeIPTablesUtilChains": False,
+        "oomScoreAdj": 0,
+        "evictionHard": {**dict.fromkeys(percents, "0%"), "imagefs.inodesFree": "0%"},
+        "imageGCHighThresholdPercent": 100,
+        **_managers(node),
+    }
+
+
+def _managers(node: NodeConfig) -> Mapping[str, Any]:
+    """A static memory manager has all that is reserved on one NUMA node."""
+    found: dict[str, Any] = {
+        "cpuManagerPolicy": node.cpu_manager_policy,
+        "memoryManagerPolicy": node.memory_manager_policy,
+        "topologyManagerScope": node.topology_manager_scope,
+    }
+    if node.kube_reserved:
+        found["kubeReserved"] = dict(node.kube_reserved)
+    if node.memory_manager_policy == "Static":
+        limits = {"memory": node.kube_reserved.get("memory", "0")}
+        found["reservedMemory"] = [{"numaNode": 0, "limits": limits}]
+    return found
+
+
+def write_static_pods(directory: StateDir, state: State, process: Process) -> None:
+    """The kubelet looks at the directory by itself."""
+    node = process.nodes[0]
+    manifests = static_pods.manifests(state) if node in static_pods.nodes(state) else []
+    folder = layout_of(directory, state, node).kubelet / _MANIFESTS
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    wanted = {f"{manifest['metadata']['name']}.yaml": manifest for manifest in manifests}
+    for file in sorted(folder.iterdir()):
+        if file.name not in wanted:
+            file.unlink()
+    for name, manifest in wanted.items():
+        write_secret(folder / name, yaml.safe_dump(manifest))
+
+
+def arguments(node: NodeConfig, config: Path, kubeconfig: Path) -> list[str]:
+    """Flags, for what the configuration has no fields for."""
+    labels = ",".join(f"{name}={value}" for name, value in node.labels.items())
+    return [
+        f"--config={config}",
+        f"--kubeconfig={kubeconfig}",
+        f"--root-dir={ROOT}",
+        f"--cert-dir={ROOT}/pki",
+        f"--hostname-override={node.name}",
+        f"--node-ip={machine_address()}",
+        *((f"--node-labels={labels}",) if labels else ()),
+    ]

@@ -1,0 +1,88 @@
+"""Runs a program in a mount namespace of its own, in which a kubelet's fixed directories are its node's.
+
+    python mount_namespace.py ROOT LOGS PARENT PROGRAM ARGUMENTS
+
+/var/lib/kubelet is ROOT there, /var/log is LOGS. What a kubelet writes to the kernel's settings goes into
+files that stand in their place, so that the machine's stay as they are. The mounts end with the program, and
+the program with the process PARENT. It has a process group of its own.
+
+It is a program of its own, with the standard library alone, which becomes the other one: nothing of it stays.
+
+Source: pkg/kubelet/cm/container_manager_linux.go (setupKernelTunables) and pkg/util/sysctl/sysctl.go, 1.36.
+"""
+
+import ctypes
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+_CLONE_NEWNS = 0x00020000  # linux/sched.h
+_MS_BIND, _MS_REC, _MS_PRIVATE = 0x1000, 0x4000, 0x40000  # linux/mount.h
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_CANNOT_RUN = 126  # as a shell's
+_ROOT, _LOGS = "/var/lib/kubelet", "/var/log"
+# Those that a kubelet sets at its start, with the values that it wants.
+_SETTINGS = {
+    "vm/overcommit_memory": "1",
+    "vm/panic_on_oom": "0",
+    "kernel/panic": "10",
+    "kernel/panic_on_oops": "1",
+    "kernel/keys/root_maxkeys": "1000000",
+    "kernel/keys/root_maxbytes": "25000000",
+}
+_OWN = "sysctl"  # the directory of the files that stand for settings, next to ROOT
+
+
+def command(root: Path, logs: Path) -> list[str]:
+    """The wrapper of a program: its command line begins with this."""
+    return [sys.executable, "-I", "-S", __file__, str(root), str(logs)]
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Becomes the program; ends with an error in one line if that fails."""
+    root, logs, parent, program, *rest = arguments
+    libc = ctypes.CDLL(None, use_errno=True)
+    os.setpgrp()
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != int(parent):
+        sys.exit(128 + signal.SIGKILL)
+    try:
+        _separate(libc, Path(root), Path(logs))
+        os.execv(program, [program, *rest])  # noqa: S606 - the user's program
+    except OSError as error:
+        where = f" {error.filename}" if error.filename else ""
+        sys.stderr.write(f"kubeskew: cannot run {program}: {error.strerror}{where}\n")
+        sys.exit(_CANNOT_RUN)
+
+
+def _separate(libc: ctypes.CDLL, root: Path, logs: Path) -> None:
+    """Raises OSError."""
+    if libc.unshare(_CLONE_NEWNS):
+        raise _error("a mount namespace")
+    _mount(libc, "none", "/", _MS_REC | _MS_PRIVATE)
+    for source, target in ((root, _ROOT), (logs, _LOGS)):
+        source.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _mount(libc, str(source), target, _MS_BIND)
+    own = root.parent / _OWN
+    own.mkdir(exist_ok=True, mode=0o700)
+    for name, value in _SETTINGS.items():
+        file, setting = own / name.replace("/", "."), Path("/proc/sys", name)
+        if setting.exists():
+            file.write_text(f"{value}\n")
+            _mount(libc, str(file), str(setting), _MS_BIND)
+
+
+def _mount(libc: ctypes.CDLL, source: str, target: str, flags: int) -> None:
+    if libc.mount(source.encode(), target.encode(), None, flags, None):
+        raise _error(target)
+
+
+def _error(what: str) -> OSError:
+    number = ctypes.get_errno()
+    return OSError(number, os.strerror(number), what)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,58 @@
+"""Pods and nodes that have a network are reached at their own addresses."""
+
+import asyncio
+import json
+
+import pytest
+from pod_network import pod_network
+from streaming_node import PODS, Bench
+
+ADDRESS, NODE = "10.244.1.2", "127.9.8.7"
+
+
+@pytest.fixture
+def network():
+    with pod_network() as agent:
+        agent.add_pod("uid", ADDRESS).close()
+        agent.add_node("node-1", NODE).close()
+        yield agent
+
+
+async def _serve(reader, writer):
+    head = await reader.readuntil(b"\r\n\r\n")
+    body = head.split(b"\r\n")[0]
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+    await writer.drain()
+    writer.close()
+
+
+async def test_pods_and_services(bench: Bench, network):
+    """The proxies of pods and services dial the pod's address; its errors are those of the connection."""
+    bench.server.services.nodes.network = network
+    status = {"podIP": ADDRESS, "podIPs": [{"ip": ADDRESS}]}
+    assert (await bench.api.patch(f"{PODS}/p/status", {"status": status})).status == 200
+    address = {"ip": ADDRESS, "targetRef": {"namespace": "default", "name": "p"}}
+    endpoints = {"metadata": {"name": "s"}, "subsets": [{"addresses": [address], "ports": [{"port": 80}]}]}
+    assert (await bench.api.post("/api/v1/namespaces/default/endpoints", endpoints)).status == 201
+    async with await asyncio.start_server(_serve, sock=network.listen("uid", ADDRESS, 80)):
+        assert await bench.read(f"{PODS}/p:80/proxy/a?x=1") == (200, "GET /a?x=1 HTTP/1.1")
+        service = "/api/v1/namespaces/default/services/s/proxy/b"
+        assert await bench.read(service) == (200, "GET /b HTTP/1.1")
+    for port, failure in (
+        ("81", f"dial tcp {ADDRESS}:81: connect: connection refused"),
+        ("x", "dial tcp: lookup tcp/x: unknown port"),
+        ("99999", "dial tcp: lookup tcp/99999: unknown port"),
+    ):
+        code, text = await bench.read(f"{PODS}/p:{port}/proxy/")
+        assert (code, json.loads(text)["message"]) == (503, f"error trying to reach service: {failure}")
+
+
+async def test_nodes(bench: Bench, network):
+    """Other ports of a node than its kubelet's are those of its namespace."""
+    bench.server.services.nodes.network = network
+    node = (await bench.api.get("/api/v1/nodes/node-1")).body
+    status = {**node["status"], "addresses": [{"type": "InternalIP", "address": NODE}]}
+    assert (await bench.api.patch("/api/v1/nodes/node-1/status", {"status": status})).status == 200
+    async with await asyncio.start_server(_serve, sock=network.listen("node:node-1", "", 8000)):
+        found = await bench.read("/api/v1/nodes/node-1:8000/proxy/c")
+    assert found == (200, "GET /c HTTP/1.1")

@@ -1,0 +1,199 @@
+"""Kubelets that are real programs: one process for each node, its configuration, and what it needs."""
+
+import os
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+from real_programs import write_program
+
+from kubeskew.apimachinery.clock import SystemClock
+from kubeskew.apimachinery.versions import Version
+from kubeskew.cluster import config, creation, launcher
+from kubeskew.cluster.change_plan import Target
+from kubeskew.cluster.cluster import Cluster
+from kubeskew.cluster.failures import UserError
+from kubeskew.cluster.platform import Platform
+from kubeskew.cluster.ports import HeldPorts
+from kubeskew.cluster.processes import ExecutedProcesses
+from kubeskew.cluster.programs import kubelets
+from kubeskew.cluster.programs.inspection import Program
+from kubeskew.cluster.programs.selection import Choice
+from kubeskew.cluster.state import StateDir
+from kubeskew.kubelet.node.config import node_config
+from kubeskew.shim import mount_namespace
+
+NODE = {"name": "a", "labels": {"zone": "x"}, "capacity": {"pods": "20"}}
+
+
+@pytest.fixture
+def spec(tmp_path):
+    """A cluster of 1.36 whose first kubelet is a real program."""
+    binary = write_program(tmp_path / "kubelet", "v1.36.3")
+    file = {
+        "version": "1.36",
+        "nodes": [NODE, {"name": "b"}, {"name": "c"}],
+        "components": {"kubelet/a": {"binary": str(binary), "args": ["--v=4"]}},
+    }
+    return config.parse(file, "cluster.yaml")
+
+
+@pytest.fixture
+def state(spec):
+    with HeldPorts() as ports:
+        return creation.plan(spec, ports)
+
+
+def test_a_real_kubelet_has_a_process_of_its_own(state):
+    """Emulated ones of a version share theirs."""
+    hosting = {
+        process.name: (process.nodes, str(process.program or "")) for process in state.of_kind("kubelet")
+    }
+    assert hosting == {"kubelet-1": (["a"], "kubelet v1.36.3"), "kubelet-2": (["b", "c"], "")}
+
+
+def test_a_node_that_becomes_real_leaves_the_others(state):
+    """And joins them again once it is emulated."""
+    program = Choice(Program(state.processes["kubelet-1"].program.path, "v1.36.3"))
+    state.processes["kubelet-2"].nodes = ["b"]
+    with HeldPorts() as ports:
+        target = Target(Version(36), {})
+        assert creation.host(state, ports, "c", target, program).nodes == ["c"]
+        state.processes["kubelet-3"].nodes = []
+        assert creation.host(state, ports, "c", target).nodes == ["b", "c"]
+
+
+def test_the_shim_of_a_kubelet(state, tmp_path):
+    """The kubelet has a namespace of its own and the node's credentials; the shim serves its runtime."""
+    directory = StateDir(tmp_path / "state")
+    (tmp_path / "state").mkdir()
+    state.runtime_dir = str(tmp_path / "ks")
+    process = state.processes["kubelet-1"]
+    arguments = launcher.arguments(directory, state, process)
+    found = launcher.shim_file(directory, state, process)
+
+    assert arguments[arguments.index("--component") + 1] == "kubelet/a"
+    assert arguments[arguments.index("--kubeconfig") + 1].endswith("kubeconfigs/system:node:a")
+    (program,) = found["processes"]
+    kubelet = tmp_path / "state" / "kubelet" / "a" / "kubelet"
+    assert program["wrapper"] == mount_namespace.command(kubelet, kubelet.parent / "log")
+    flags = dict(argument.split("=", 1) for argument in program["args"])
+    assert (flags["--root-dir"], flags["--hostname-override"]) == ("/var/lib/kubelet", "a")
+    assert (flags["--node-labels"], flags["--v"]) == ("zone=x", "4")
+    assert found["health"] == f"https://127.0.0.1:{process.program.port}"
+    assert found["node"]["criSocket"] == str(tmp_path / "ks" / "a" / "cri.sock")
+    written = yaml.safe_load(Path(flags["--config"]).read_text())
+    assert written["tlsCertFile"].endswith("program-kubelet-1.crt")
+    assert written["authentication"]["x509"] == {"clientCAFile": str(directory.ca)}
+    assert (written["port"], written["maxPods"]) == (process.program.port, 20)
+
+
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        ({}, {"cpuManagerPolicy": "none", "memoryManagerPolicy": "None", "maxPods": 110}),
+        ({"taints": [{"key": "k", "effect": "NoSchedule"}]}, {"registerWithTaints": [
+            {"key": "k", "effect": "NoSchedule"}
+        ]}),
+        (
+            {"cpuManagerPolicy": "static", "kubeReserved": {"cpu": "1"}},
+            {"cpuManagerPolicy": "static", "kubeReserved": {"cpu": "1"}},
+        ),
+        (
+            {"memoryManagerPolicy": "Static", "kubeReserved": {"memory": "1Gi"}},
+            {"reservedMemory": [{"numaNode": 0, "limits": {"memory": "1Gi"}}]},
+        ),
+        ({"topologyManagerScope": "pod"}, {"topologyManagerScope": "pod"}),
+    ],
+)  # fmt: skip
+def test_settings_of_a_node_are_in_the_configuration(entry, expected):
+    """With upstream's names."""
+    found = kubelets.configuration(node_config({"name": "a", **entry}), 1, Version(36), "/cri.sock")
+    assert {name: found[name] for name in expected} == expected
+
+
+def test_fields_that_older_kubelets_do_not_have_are_left_out():
+    """1.30 ends at a field that it does not know."""
+    node = node_config({"name": "a"})
+    fields = [kubelets.configuration(node, 1, Version(minor), "/cri.sock") for minor in (30, 31)]
+    assert ["failCgroupV1" in each for each in fields] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("what", "value", "reason"),
+    [
+        ("geteuid", lambda: 1000, "needs root"),
+        ("_may_mount", lambda: False, "CAP_SYS_ADMIN is missing"),
+        ("_has_cgroups", lambda: False, "needs cgroups"),
+        ("machine_address", lambda: "", "needs an address of the machine"),
+        ("ROOT", "/proc/none", "needs the directory /proc/none"),
+    ],
+)
+def test_the_reason_why_no_real_kubelet_can_run_here(monkeypatch, what, value, reason):
+    """It is one line, and names the page that says more."""
+    ways = {"geteuid": lambda: 0, "_may_mount": lambda: True, "_has_cgroups": lambda: True}
+    ways |= {"machine_address": lambda: "192.0.2.1", "ROOT": "/", what: value}
+    monkeypatch.setattr(kubelets.os, "geteuid", ways.pop("geteuid"))
+    for name, way in ways.items():
+        monkeypatch.setattr(kubelets, name, way)
+    found = kubelets.obstacle()
+    assert reason in found
+    assert found.endswith(": see docs/how-to/real.md")
+    assert "\n" not in found
+
+
+async def test_a_cluster_does_not_start_where_its_kubelet_cannot(spec, tmp_path):
+    """Nothing is written then."""
+    platform = replace(Platform(SystemClock(), ExecutedProcesses()), kubelet_obstacle=lambda: "no root")
+    with pytest.raises(UserError, match=r"^kubelet/a: no root$"):
+        await Cluster(StateDir(tmp_path / "state"), platform, lambda _: None).up(spec)
+    assert not (tmp_path / "state").exists()
+
+
+def test_the_control_planes_pods_are_files(spec, tmp_path):
+    """Those of a node that shows none are removed."""
+    directory = StateDir(tmp_path / "state")
+    (tmp_path / "state").mkdir()
+    with HeldPorts() as ports:
+        state = creation.plan(spec, ports)
+    folder = kubelets.layout_of(directory, state, "a").kubelet / "manifests"
+    state.nodes["a"]["controlPlane"] = True
+    process = state.processes["kubelet-1"]
+    launcher.write_nodes_file(directory, state, process)
+    names = [
+        f"{name}.yaml" for name in ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
+    ]
+    assert sorted(file.name for file in folder.iterdir()) == names
+    state.nodes["a"]["controlPlane"] = False
+    launcher.write_nodes_file(directory, state, process)
+    assert [*folder.iterdir()] == []
+
+
+def test_a_namespace_of_mounts(tmp_path):
+    """A kubelet finds its node's directories there, and settings that are not the machine's."""
+    root, logs = tmp_path / "kubelet", tmp_path / "log"
+    script = (
+        "cat /var/lib/kubelet/hello; cat /proc/sys/kernel/panic; echo x > /proc/sys/kernel/panic; ls /var/log"
+    )
+    command = [*mount_namespace.command(root, logs), str(os.getpid()), "/bin/sh", "-c", script]
+    root.mkdir()
+    (root / "hello").write_text("hello\n")
+    logs.mkdir()
+    (logs / "pods").mkdir()
+    panic = Path("/proc/sys/kernel/panic")
+    before = panic.read_text()
+    done = subprocess.run(command, capture_output=True, text=True, timeout=20)
+    if kubelets.obstacle():
+        assert (done.returncode, done.stderr.count("\n")) == (126, 1)
+        assert done.stderr.startswith("kubeskew: cannot run /bin/sh: ")
+    else:
+        assert done.stdout.split() == ["hello", "10", "pods"]
+    assert panic.read_text() == before
+
+
+def test_a_program_ends_with_the_process_that_it_belongs_to(tmp_path):
+    """One that has lost it already does not begin."""
+    command = [*mount_namespace.command(tmp_path / "k", tmp_path / "l"), "1", "/bin/true"]
+    assert subprocess.run(command, capture_output=True, timeout=20).returncode == 137
