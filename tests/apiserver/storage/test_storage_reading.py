@@ -166,8 +166,8 @@ class SteppingClock:
 
 @pytest.mark.parametrize("learnt", [True, False])
 async def test_a_follower_waits_for_authors(url, learnt: bool):
-    """What a real API server wrote, and what comes after it, is shown with its author, or without one once
-    none is to be expected; nothing is shown twice or left out."""
+    """Writes of a real API server, and what comes after them, are shown with their author, or without one
+    once none is to be expected; nothing is shown twice or left out."""
     log = await SQLLog.open(url, CLOCK)
     nobody = AUTHOR._replace(user="")
     await log.append(create(pod("a")))
