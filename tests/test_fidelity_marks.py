@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 PAGE = Path(__file__).parents[1] / "docs" / "fidelity.md"
-MARKS = {"later", "by design", "memory", "preview", "unknown", "–"}
+MARKS = {"later", "by design", "memory", "preview", "unknown", "\u2013"}
 MOST_FROM_MEMORY = 20
 OLD = re.compile(r"(up to )?1\.(2[6-9]|30)\b[^,]*(, 1\.(2[6-9]|30)\b[^,]*)*")
 
