@@ -270,7 +270,7 @@ class ContainerStarter:
         if container.reason == START_ERROR:
             errors.labels(kind, "RunContainerError").inc()
             emit("Warning", "Failed", f"Error: {container.message}")
-            if should_restart(pod, spec, container, services.features):
+            if should_restart(pod, spec, container.exit_code, services.features):
                 held_back[name] = WaitingReason("RunContainerError", container.message)
             return True
         emit("Normal", "Started", texts.started.format(name=name))
@@ -369,7 +369,8 @@ class PodKiller:
         clock = self._services.clock
         now, deadline = clock.now(), self._ends_by(pod)
         over = clock.monotonic() >= deadline
-        its_turn, ends, waits = True, [0.0], False
+        ends: list[float | None] = [0.0]
+        its_turn, waits = True, False
         for wave in self._waves(pod, sandbox):
             running = [container for container in wave if container.running(now)]
             for container in running:

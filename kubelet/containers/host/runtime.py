@@ -103,6 +103,7 @@ class HostRuntime:
     """Runs the pods of one node. Call `load` first."""
 
     runs_programs = True
+    writes_logs = True
 
     def __init__(
         self,

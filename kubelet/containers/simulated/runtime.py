@@ -97,6 +97,7 @@ class SimulatedRuntime:
     """
 
     runs_programs = False
+    writes_logs = False
 
     def __init__(
         self,
