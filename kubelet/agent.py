@@ -139,6 +139,8 @@ class NodeAgent:
         clock = self._clock = environment.clock
         self._client = client
         self._features = KubeletFeatures.of(environment.gates)
+        gates = dict(environment.gates.overrides)
+        self._settings = {**config.settings, **({"featureGates": gates} if gates else {})}
         self._layout = NodeLayout.under(root, config.name, sockets)
         self._files = files = JournalledFiles(self._layout.node, client.newest_revision)
         self._runtime, images = runtime_of(config, self._layout, clock, environment.entropy, files)
@@ -363,6 +365,7 @@ class NodeAgent:
             self._started_at,
             self.config.capacity,
             self._probes,
+            settings=self._settings,
         )
         access = None
         if self._server.context is not None:

@@ -277,7 +277,7 @@ class KubeletFeatures(FeatureTable):
     # Authorization of subresources for pods, configz and healthz.
     fine_grained_authz: bool = gate("KubeletFineGrainedAuthz")
     refuses_by_subresources: bool = since(32)  # errors name all subresources that would permit the request
-    swap_metrics: bool = since(29)
+    swap_metrics: bool = since(28)
     stable_resource_metrics: bool = since(29)  # metrics of /metrics/resource
 
     # Checkpoints

@@ -2,8 +2,8 @@
 
 - Whole devices without partitions: the made-up GPU of every example, and the H100.
 - GPUs that can be cut into partitions (Multi-Instance GPU). The A100's table is that of KEP-4815, "Dynamic
-  allocation of Multi-Instance GPUs", with the placements of its diagram; the profiles of the H100 are those
-  of NVIDIA's mock of NVML (go-nvml, pkg/nvml/mock/shared/gpus/h100.go), the engines of each for show; names of
+  allocation of Multi-Instance GPUs", with the placements of its diagram; the profiles of the H100 are those of
+  NVIDIA's mock of NVML (go-nvml, pkg/nvml/mock/shared/gpus/h100.go), the engines of each for show; names of
   attributes and capacities are those of cmd/gpu-kubelet-plugin/deviceinfo.go in NVIDIA's driver.
 - SR-IOV network cards: a physical function, which takes all of the card, and the virtual functions that it
   can be divided into, each with one of its slots and a share of its bandwidth.

@@ -231,6 +231,18 @@ class NodeConfig:
         """True means that images without an entry cannot be pulled."""
         return (self.image_policy or (STRICT if self.runtime != SIMULATED else "")) == STRICT
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The fields of a KubeletConfiguration that the node has for itself."""
+        reserved = {"kubeReserved": dict(self.kube_reserved)} if self.kube_reserved else {}
+        return {
+            "maxPods": Quantity.parse(self.capacity.get("pods", DEFAULT_CAPACITY["pods"])).value(),
+            "cpuManagerPolicy": self.cpu_manager_policy,
+            "memoryManagerPolicy": self.memory_manager_policy,
+            "topologyManagerScope": self.topology_manager_scope,
+            **reserved,
+        }
+
 
 def load_nodes(path: Path) -> list[NodeConfig]:
     """Raises NodesFileError."""

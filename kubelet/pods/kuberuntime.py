@@ -369,8 +369,9 @@ class PodKiller:
         clock = self._services.clock
         now, deadline = clock.now(), self._ends_by(pod)
         over = clock.monotonic() >= deadline
-        ends: list[float | None] = [0.0]
-        its_turn, waits = True, False
+        its_turn = True
+        moments: list[float | None] = []
+        waits = False
         for wave in self._waves(pod, sandbox):
             running = [container for container in wave if container.running(now)]
             for container in running:
@@ -378,14 +379,14 @@ class PodKiller:
                 self._stop(pod, sandbox, container, deadline, message, waits=not (its_turn or over))
             alive = [container for container in running if container.running(now)]
             if alive and (its_turn or over):
-                ends.append(_seconds_left(alive, now))
+                moments.append(_seconds_left(alive, now))
             waits |= bool(alive) and not (its_turn or over)
             its_turn &= not alive
         if waits:
-            ends.append(deadline - clock.monotonic())
-        known = [seconds for seconds in ends[1:] if seconds is not None]
-        if len(ends) == 1:
+            moments.append(deadline - clock.monotonic())
+        if not moments:
             return 0.0
+        known = [seconds for seconds in moments if seconds is not None]
         return max(min(known), 0.001) if known else None
 
     def replace(

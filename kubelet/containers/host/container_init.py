@@ -356,7 +356,7 @@ def _look_up(name: str, env: dict[str, str]) -> str:
 
 
 def _unfit(path: str) -> str:
-    """Why a file cannot be executed."""
+    """The reason why a file cannot be executed; empty if it can be."""
     try:
         mode = Path(path).stat().st_mode
     except OSError as error:

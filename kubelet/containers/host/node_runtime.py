@@ -52,8 +52,8 @@ def host_runtime(
 
 
 def pod_range(node_name: str) -> IPv4Network:
-    """A /24 for a node's pods, by its name. Two nodes may have the same one: the network refuses an address in
-    use."""
+    """A /24 for a node's pods, by its name. Nodes may have the same one: the network refuses an address that
+    another pod has."""
     networks = [*POD_RANGE.subnets(new_prefix=24)]
     digest = hashlib.sha256(node_name.encode()).digest()
     return networks[1 + int.from_bytes(digest[:4]) % (len(networks) - 2)]

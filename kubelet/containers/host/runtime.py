@@ -102,6 +102,7 @@ class PodNetworks(Protocol):
 class HostRuntime:
     """Runs the pods of one node. Call `load` first."""
 
+    writes_logs = True
     runs_programs = True
     writes_logs = True
 

@@ -96,6 +96,7 @@ class SimulatedRuntime:
     written: a kubelet that does not find it does the same again.
     """
 
+    writes_logs = False
     runs_programs = False
     writes_logs = False
 

@@ -5,8 +5,8 @@ balance no services and create no volumes. The metrics server is a process of th
 Deployment shows it, as static pods show the control plane. Its objects are those of its components.yaml
 (kubernetes-sigs/metrics-server, manifests/).
 
-Sources: kubeadm's add-ons (cmd/kubeadm/app/phases/addons, 1.36); pkg/build/nodeimage/const_{cni,storage}.go of
-kubernetes-sigs/kind in August 2026. Volumes and probes are left out.
+Sources: kubeadm's add-ons (cmd/kubeadm/app/phases/addons, 1.36); pkg/build/nodeimage/const_{cni,storage}.go
+of kubernetes-sigs/kind in August 2026. Volumes and probes are left out.
 """
 
 import json

@@ -12,6 +12,7 @@ from kubeskew.kubelet.containers.simulated.runtime import SimulatedImages, Simul
 
 pytestmark = pytest.mark.looptime
 
+REASON = "FailedToMakePodDataDirectories"
 MOUNTS = [{"name": "cm", "mountPath": "/cm"}, {"name": "e", "mountPath": "/e", "subPath": "d"}]
 
 
@@ -173,3 +174,20 @@ async def test_pods_that_want_app_armor(process_node):
         "AppArmor",
         "Pod was rejected: Cannot enforce AppArmor: AppArmor is not enabled on the host",
     )
+
+
+async def test_directory_that_cannot_be_made(process_node):
+    """A pod without a directory waits, with an event that says why."""
+    pods = process_node.root / "node-1/kubelet/pods"
+    pods.write_text("")
+    await process_node.create()
+
+    async def event():
+        found = [text for reason, text in await process_node.events() if reason == REASON]
+        return found[0] if found else None
+
+    text = await process_node.until(event)
+    assert text.startswith("error making pod data directories: mkdir ")
+    assert text.endswith(": not a directory")
+    pods.unlink()
+    await process_node.running()

@@ -88,7 +88,7 @@ async def test_a_restarted_kubelet(machine):
     await machine.delete()
     await machine.gone()
     containers = machine.root / "node-1" / "host" / "containers"
-    assert os.listdir(containers) == []  # noqa: PTH208 - in an async function
+    await machine.until(lambda: os.listdir(containers) == [])  # noqa: PTH208 - in an async function
 
 
 async def test_what_programs_write_is_no_state_of_the_kubelet(machine):
@@ -102,3 +102,26 @@ async def test_what_programs_write_is_no_state_of_the_kubelet(machine):
     journal = b"".join(path.read_bytes() for path in (machine.root / "node-1" / "journal").iterdir())
     assert b"host/" not in journal
     assert b"logs/" not in journal
+
+
+async def test_a_program_that_is_not_in_the_image(machine):
+    """A container whose program cannot be started is shown with containerd's text, and is tried again."""
+    await machine.create(containers=[container("main", "exit 0", command=["nothing"])])
+    pod = await machine.until_pod(
+        lambda status: (status.get("containerStatuses") or [{}])[0].get("restartCount") == 1
+    )
+    [status] = pod["status"]["containerStatuses"]
+    ended = status["lastState"].get("terminated") or status["state"]["terminated"]
+    assert (ended["exitCode"], ended["reason"]) == (128, "StartError")
+    assert 'exec: "nothing": executable file not found in $PATH: unknown' in ended["message"]
+
+
+async def test_a_program_that_goes_on_after_sigterm(machine):
+    """A deleted pod's containers have their grace period, and are killed then."""
+    script = "trap '' TERM; echo started; while :; do :; done"
+    await machine.create(containers=[container("main", script)], terminationGracePeriodSeconds=1)
+    await machine.running()
+    await machine.delete(grace_period=1)
+    await machine.gone()
+    messages = [message for reason, message in await machine.events() if reason == "Killing"]
+    assert messages == ["Stopping container main"]

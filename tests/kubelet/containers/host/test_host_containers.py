@@ -68,7 +68,7 @@ async def test_programs_that_cannot_start(node: HostNode, words: list[str], why:
 
 
 async def test_a_program_for_another_machine(node: HostNode, tmp_path: Path):
-    """What the kernel cannot execute ends at once, with the reason in its log."""
+    """A file that the kernel cannot execute ends at once, with the reason in its log."""
     (tmp_path / "program").write_bytes(b"\x7fELF nonsense")
     (tmp_path / "program").chmod(0o755)
     sandbox = await node.pod()
@@ -153,7 +153,7 @@ async def test_a_shared_process_namespace(node: HostNode):
 
 
 async def test_the_root_is_the_containers_own(any_node: HostNode):
-    """What one container writes into its root neither changes the image nor is seen by another."""
+    """Files that a container writes into its root neither change the image nor are seen by another."""
     sandbox = await any_node.pod()
     await any_node.output(sandbox, 'echo mine >"${HOME%/}/file"', env={"HOME": "/"})
     assert (
@@ -241,7 +241,7 @@ async def test_capabilities(node: HostNode, security: ContainerSecurity, effecti
 
 
 async def test_unknown_capabilities_and_images(node: HostNode):
-    """What a container cannot be created with is refused before anything runs."""
+    """A container that cannot be created is refused before anything runs."""
     sandbox = await node.pod()
     with pytest.raises(ContainerRuntimeError, match='unknown capability "CAP_NONE"'):
         await node.shell(sandbox, "true", security=ContainerSecurity(added_capabilities=["NONE"]))
