@@ -104,7 +104,6 @@ class HostRuntime:
 
     writes_logs = True
     runs_programs = True
-    writes_logs = True
 
     def __init__(
         self,

@@ -98,7 +98,6 @@ class SimulatedRuntime:
 
     writes_logs = False
     runs_programs = False
-    writes_logs = False
 
     def __init__(
         self,
