@@ -20,7 +20,7 @@ KEYS = ("path", "program", "runsFor", "exitCode", "onSigterm")
 
 
 class ImageEntry(NamedTuple):
-    """What a container of an image is; `behaviour` is for one that is acted."""
+    """An entry of an image: what its containers are; `behaviour` is for one that is acted."""
 
     path: Path | None = None
     program: Path | None = None

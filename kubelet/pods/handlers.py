@@ -1,4 +1,4 @@
-"""What a probe or a hook does in a container, or asks of it: a command, an HTTP request, a connection, gRPC.
+"""The actions of probes and hooks: a command, an HTTP request, a connection, gRPC.
 
 A runtime that only acts its containers has nobody to ask over the network: that succeeds.
 

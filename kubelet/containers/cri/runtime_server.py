@@ -60,7 +60,7 @@ async def not_acted(_sandbox: messages.PodSandboxConfig, _container: str) -> Map
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What the service has to know of its node and its kubelet.
+    """The node of the service, and its kubelet.
 
     `here` leads from a path of the kubelet's to the one that this process has for it. `inject` resolves the
     names of CDI devices, or raises InjectionError.

@@ -15,13 +15,12 @@ from typing import Any
 
 import yaml
 
-from kubeskew.apimachinery.versions import Version
 from kubeskew.cluster.controlplane import static_pods
 from kubeskew.cluster.state import Process, RunningProgram, State, StateDir, write_secret
+from kubeskew.kubelet.features import ConfigurationFeatures, KubeletFeatures
 from kubeskew.kubelet.node.config import NodeConfig, NodeLayout, node_config
 
 ROOT = "/var/lib/kubelet"  # where a kubelet has its node's directory
-OLDEST = 31  # the minor from which on real kubelets are known to work here
 _MANIFESTS = "manifests"  # below its root
 _CAP_SYS_ADMIN = 21  # linux/capability.h
 _ELSEWHERE = ("192.0.2.1", 9)  # an address of documentation (RFC 5737); nothing is sent there
@@ -101,9 +100,8 @@ def write_configuration(
     node = node_config(state.node_spec(process.nodes[0]).as_json())
     layout = layout_of(directory, state, node.name)
     file = directory.program_file(process.name).with_suffix(".config.yaml")
-    config = configuration(
-        node, program.port, Version.parse(process.version), str(layout.sockets / "cri.sock")
-    )
+    features = KubeletFeatures.of(process.feature_gates).configuration
+    config = configuration(node, program.port, features, str(layout.sockets / "cri.sock"))
     config["tlsCertFile"] = str(certificate)
     config["tlsPrivateKeyFile"] = str(certificate.with_suffix(".key"))
     config["authentication"]["x509"] = {"clientCAFile": str(directory.ca)}
@@ -112,7 +110,9 @@ def write_configuration(
     return file
 
 
-def configuration(node: NodeConfig, port: int, version: Version, cri_socket: str) -> dict[str, Any]:
+def configuration(
+    node: NodeConfig, port: int, features: ConfigurationFeatures, cri_socket: str
+) -> dict[str, Any]:
     """KubeletConfiguration, v1beta1, without its files. Nothing of the machine's cgroups, iptables and
     sysctls is managed, and no pod is evicted for what the machine lacks.
     """
@@ -134,7 +134,7 @@ def configuration(node: NodeConfig, port: int, version: Version, cri_socket: str
         **({"registerWithTaints": [dict(taint) for taint in node.taints]} if node.taints else {}),
         "cgroupsPerQOS": False,
         "enforceNodeAllocatable": [],
-        **({"failCgroupV1": False} if version.minor >= OLDEST else {}),
+        **({"failCgroupV1": False} if features.fails_on_cgroup_v1 is not None else {}),
         "failSwapOn": False,
         "localStorageCapacityIsolation": False,
         "makeIPTablesUtilChains": False,

@@ -240,7 +240,7 @@ async def test_tokens_of_pods_whose_drivers_are_not_known(api, kubelet, volumes,
     [(32, ""), (33, ", system:node:n1 is not authorized to request tokens for this audience")],
 )
 async def test_other_audiences_may_be_permitted_from_1_33_on(minor, text):
-    """Where a release does not ask whether a node may request an audience, the refusal does not say so."""
+    """The refusal says nothing of audiences where a release does not ask whether a node may request one."""
     server = await open_server(minor, gates={"ServiceAccountNodeAudienceRestriction": True})
     api, kubelet = Caller(server), Caller(server, Peer("system:node:n1", ("system:nodes",)))
     made = await api.post(PODS, pod("a", volumes=[]))

@@ -298,7 +298,7 @@ async def test_a_log_grows_as_time_passes(open_runtime, clock):
 
 
 async def test_a_log_is_followed_to_the_end(open_runtime):
-    """What follows begins at the call, and ends with the container."""
+    """Following a log begins at the call, and ends with the container."""
     runtime = await open_runtime()
     sandbox = await runtime.run_pod_sandbox(pod())
     script = "echo one; sleep 10; echo two; sleep 10; echo three; sleep 3"

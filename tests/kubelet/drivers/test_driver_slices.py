@@ -460,7 +460,7 @@ async def test_an_update_that_the_watch_shows_before_the_answer(client, server, 
 
 @pytest.mark.parametrize(("minor", "left"), [(33, 2), (34, 0)])
 async def test_obsolete_slices_go_first_from_1_34_on(client, server, publish, minor, left):
-    """Where the server refuses what is to be written, older libraries leave what is obsolete (syncPool)."""
+    """Older libraries leave what is obsolete where the server refuses what is to be written (syncPool)."""
     publisher = await publish(pool("ab", "cd"), minor)
     refusal = StatusError(500, "InternalError", "no")
     server.outage = lambda request: refusal if request.method in {"POST", "PUT"} else None

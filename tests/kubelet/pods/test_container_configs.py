@@ -129,6 +129,6 @@ def test_a_container():
 
 
 def test_the_hash_of_a_container_is_upstreams():
-    """As a real kubelet 1.35.6 has it; its command does not change it."""
+    """A container has it as with a real kubelet 1.35.6; its command does not change it."""
     spec = {"name": "demo", "image": "nvidia/cuda:8.0-runtime", "command": ["sleep", "1"]}
     assert container_hash(spec) == "e09dd37e"

@@ -158,7 +158,7 @@ async def test_what_a_probe_asks_for(scripted):
 
 
 async def test_probes_of_acted_containers_succeed(node):
-    """Where nothing runs, a probe over the network and an unknown command succeed, after their delay."""
+    """A probe over the network and an unknown command succeed after their delay where nothing runs."""
     await node.start()
     probes = {"readinessProbe": GET | {"initialDelaySeconds": 7}, "livenessProbe": READY}
     await node.create(containers=[container(**probes)])

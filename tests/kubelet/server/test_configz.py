@@ -43,7 +43,7 @@ def test_fields_and_defaults_depend_on_the_release(minor, gates, fields):
 
 
 async def test_the_page_has_the_settings_of_the_node(clock):
-    """What the cluster file says of a node wins over the defaults."""
+    """The settings of a node in the cluster file win over the defaults."""
     node = node_config({"name": "n", "capacity": {"pods": "7"}, "kubeReserved": {"cpu": "1"}})
     view = NodeView("n", clock, None, list, features_of(36), clock.now(), {}, settings=node.settings)
     answer = await Routes(view, None).serve(None, "/configz")

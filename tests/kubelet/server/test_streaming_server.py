@@ -65,7 +65,7 @@ async def test_a_command_that_cannot_start_says_why(node):
 
 
 async def test_a_container_is_attached_to(node):
-    """What its program writes comes, until either ends."""
+    """The output of its program comes, until either ends."""
     url = node.server.attach_url(node.sandbox, node.container, messages.AttachRequest(stdout=True))
     assert (await messages_of(url))[STDOUT] == b"attached"
 

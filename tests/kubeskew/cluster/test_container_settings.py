@@ -59,7 +59,7 @@ def test_nodes_are_simulated_by_default(tmp_path):
 
 
 def test_images_of_programs_are_strict(tmp_path):
-    """Where programs run, an image without an entry cannot be had, unless the file says otherwise."""
+    """An image without an entry cannot be had where programs run, unless the file says otherwise."""
     [node] = nodes_of(parse({"runtime": "host", "nodes": [{"name": "n"}]}, "file"), tmp_path)
     assert node.strict_images
 

@@ -10,6 +10,7 @@ import yaml
 from real_programs import write_program
 
 from kubeskew.apimachinery.clock import SystemClock
+from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.cluster import config, creation, launcher
 from kubeskew.cluster.change_plan import Target
@@ -22,10 +23,15 @@ from kubeskew.cluster.programs import kubelets
 from kubeskew.cluster.programs.inspection import Program
 from kubeskew.cluster.programs.selection import Choice
 from kubeskew.cluster.state import StateDir
+from kubeskew.kubelet.features import ConfigurationFeatures, KubeletFeatures
 from kubeskew.kubelet.node.config import node_config
 from kubeskew.shim import mount_namespace
 
 NODE = {"name": "a", "labels": {"zone": "x"}, "capacity": {"pods": "20"}}
+
+
+def features_of(minor: int) -> ConfigurationFeatures:
+    return KubeletFeatures.of(FeatureGates(Version(minor))).configuration
 
 
 @pytest.fixture
@@ -110,14 +116,14 @@ def test_the_shim_of_a_kubelet(state, tmp_path):
 )  # fmt: skip
 def test_settings_of_a_node_are_in_the_configuration(entry, expected):
     """With upstream's names."""
-    found = kubelets.configuration(node_config({"name": "a", **entry}), 1, Version(36), "/cri.sock")
+    found = kubelets.configuration(node_config({"name": "a", **entry}), 1, features_of(36), "/cri.sock")
     assert {name: found[name] for name in expected} == expected
 
 
 def test_fields_that_older_kubelets_do_not_have_are_left_out():
     """1.30 ends at a field that it does not know."""
     node = node_config({"name": "a"})
-    fields = [kubelets.configuration(node, 1, Version(minor), "/cri.sock") for minor in (30, 31)]
+    fields = [kubelets.configuration(node, 1, features_of(minor), "/cri.sock") for minor in (30, 31)]
     assert ["failCgroupV1" in each for each in fields] == [False, True]
 
 

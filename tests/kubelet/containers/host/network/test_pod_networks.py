@@ -5,7 +5,6 @@ import signal
 import socket
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -218,17 +217,6 @@ def test_agent_is_found(namespaces: None, socket_path: Path) -> None:
     assert agents[1].pods().keys() == {"a"}
     agents[0].end()
     agents[1].close()
-
-
-def test_agent_that_comes_later(namespaces: None, socket_path: Path) -> None:
-    """A client with patience waits for the agent; one without is refused at once."""
-    assert not NetworkAgent(socket_path).is_there()
-    agent = NetworkAgent(socket_path, 30)
-    with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(agent.pid)
-        started = keeper_process.start(socket_path)
-        assert waiting.result() == started
-    agent.end()
 
 
 def test_malformed_requests(network: NetworkAgent) -> None:
