@@ -5,6 +5,7 @@ pkg/kubelet/pluginmanager/operationexecutor/operation_generator.go.
 
 import asyncio
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 from kubeskew.kubelet.plugins.plugin_handler import PluginHandler, PluginRefusedError
@@ -74,7 +75,7 @@ async def _register(
         error = RegistrationError(f"no handler registered for plugin type: {info.type} at socket {socket}")
         await _notify(socket, channel, error)
         raise error
-    endpoint, versions = info.endpoint or socket, list(info.supported_versions)
+    endpoint, versions = located(info.endpoint, socket) or socket, list(info.supported_versions)
     try:
         handler.validate(info.name, endpoint, versions)
     except PluginRefusedError as refused:
@@ -101,3 +102,15 @@ async def _notify(socket: str, channel: Channel, refusal: RegistrationError | No
         what = "send error" if refusal is not None else "send registration status"
         reason = error if refusal is None else f"{refusal}: {error}"
         raise RegistrationError(f"failed to {what} at socket {socket}, err: {reason}") from error
+
+
+def located(endpoint: str, socket: str) -> str:
+    """A plugin in a container names its socket by upstream's path, which leads to the node's own directory:
+    that of plugins is next to the one of `socket`, by which it registers."""
+    if not endpoint.startswith(_PLUGINS) or Path(endpoint).exists():
+        return endpoint
+    found = Path(socket).parent.with_name("plugins") / endpoint.removeprefix(_PLUGINS)
+    return str(found) if found.exists() else endpoint
+
+
+_PLUGINS = "/var/lib/kubelet/plugins/"
