@@ -7,6 +7,7 @@ in Go's messages.
 import json
 import math
 import re
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -144,3 +145,19 @@ def _decimal(size: int, unit: int) -> str:
     whole, rest = divmod(size, unit)
     digits = str(unit + rest)[1:].rstrip("0") if unit > 1 else ""
     return f"{whole}.{digits}" if digits else str(whole)
+
+
+def label_selector_text(selector: Mapping[str, Any]) -> str:
+    """The form is that of the Go type's generated stringer (meta/v1/generated.pb.go, 1.36)."""
+    pairs = sorted((selector.get("matchLabels") or {}).items())
+    labels = "".join(f"{key}: {value}," for key, value in pairs)
+    expressions = "".join(
+        f"LabelSelectorRequirement{{Key:{expression.get('key', '')},"
+        f"Operator:{expression.get('operator', '')},"
+        f"Values:[{' '.join(expression.get('values') or ())}],}},"
+        for expression in selector.get("matchExpressions") or ()
+    )
+    return (
+        f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},"
+        f"MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
+    )

@@ -27,8 +27,7 @@ from kubeskew.kubelet.allocation import PodAllocations
 from kubeskew.kubelet.checkpoints.checkpoint_manager import CheckpointError
 from kubeskew.kubelet.containers.acting import PREFIX
 from kubeskew.kubelet.containers.pod_volumes import PodContents
-from kubeskew.kubelet.containers.runtime_service import DNSConfig, ImageService, RuntimeService
-from kubeskew.kubelet.containers.simulated.runtime import SimulatedImages, SimulatedRuntime
+from kubeskew.kubelet.containers.runtime_service import DNSConfig, ImageService
 from kubeskew.kubelet.deviceplugins import pod_devices
 from kubeskew.kubelet.deviceplugins.manager import DevicePluginManager, ManagerDependencies
 from kubeskew.kubelet.deviceplugins.plugin_server import DevicePluginServer
@@ -50,6 +49,7 @@ from kubeskew.kubelet.probe_counts import ProbeCounts
 from kubeskew.kubelet.protocols.registration import DEVICE_PLUGIN
 from kubeskew.kubelet.resourcemanagers.managers import ResourceManagers
 from kubeskew.kubelet.restoration import resource_managers
+from kubeskew.kubelet.runtimes import runtime_of
 from kubeskew.kubelet.server.access import Access, AccessOptions
 from kubeskew.kubelet.server.server import Listener, Routes
 from kubeskew.kubelet.server.stats import NodeView
@@ -139,12 +139,11 @@ class NodeAgent:
         clock = self._clock = environment.clock
         self._client = client
         self._features = KubeletFeatures.of(environment.gates)
+        gates = dict(environment.gates.overrides)
+        self._settings = {**config.settings, **({"featureGates": gates} if gates else {})}
         self._layout = NodeLayout.under(root, config.name, sockets)
         self._files = files = JournalledFiles(self._layout.node, client.newest_revision)
-        self._runtime: RuntimeService = SimulatedRuntime(
-            self._layout.runtime, config.name, clock, environment.entropy, files
-        )
-        images = SimulatedImages()
+        self._runtime, images = runtime_of(config, self._layout, clock, environment.entropy, files)
         self._probes = ProbeCounts()
         self._recorder = EventRecorder(client, clock, "kubelet", config.name)
         self._plugins = self._device_plugins(metrics)
@@ -366,6 +365,7 @@ class NodeAgent:
             self._started_at,
             self.config.capacity,
             self._probes,
+            settings=self._settings,
         )
         access = None
         if self._server.context is not None:

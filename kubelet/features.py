@@ -90,6 +90,7 @@ class EventTexts(FeatureTable):
             35: 'Container image "{image}" already present on machine and can be accessed by the pod',
         }
     )
+    repeats_pull_error: bool = since(32)  # a container that waits to pull again says why it failed before
     # The image was pulled (pkg/kubelet/images/image_manager.go).
     fetched: str = by_release({0: _FETCHED, 30: _FETCHED + ". Image size: {size} bytes."})
     created: str = by_release(
@@ -194,6 +195,8 @@ class KubeletFeatures(FeatureTable):
     # Pods and their status
     sidecars: bool = gate("SidecarContainers")  # init containers with restartPolicy Always
     container_restart_rules: bool = gate("ContainerRestartRules")
+    orders_termination: bool = since(29) & gate("SidecarContainers")  # sidecars end after all others
+    restarts_changed_sidecars: bool = since(32)
     # The condition of pods whose sandbox is ready; up to 1.27 under its first name.
     ready_to_start_condition: str = choose(
         gate("PodReadyToStartContainersCondition"),
@@ -274,7 +277,7 @@ class KubeletFeatures(FeatureTable):
     # Authorization of subresources for pods, configz and healthz.
     fine_grained_authz: bool = gate("KubeletFineGrainedAuthz")
     refuses_by_subresources: bool = since(32)  # errors name all subresources that would permit the request
-    swap_metrics: bool = since(29)
+    swap_metrics: bool = since(28)
     stable_resource_metrics: bool = since(29)  # metrics of /metrics/resource
 
     # Checkpoints

@@ -197,7 +197,7 @@ class SchedulerFeatures(FeatureTable):
     # Queue
     # Hints decide if an event requeues a pod; else every event does for which a rejecting plugin registered.
     queueing_hints: bool = gate("SchedulerQueueingHints")
-    # The metric of events kept for attempts under way (its release from memory).
+    # The metric of events kept for attempts under way (pkg/scheduler/metrics/metrics.go, 1.31 and 1.32).
     in_flight_metric: bool = since(32) & gate("SchedulerQueueingHints")
     affinity_hints: AffinityHintFeatures = part(AffinityHintFeatures)
     async_preemption: bool = gate("SchedulerAsyncPreemption")

@@ -19,7 +19,7 @@ from kubeskew.apimachinery.schema import Kind, Schema
 
 TIME: Final = "2006-01-02T15:04:05Z07:00"
 MICRO_TIME: Final = "2006-01-02T15:04:05.000000Z07:00"
-_MOST_STRICT_ERRORS = 100  # (from memory) upstream stops collecting here
+_MOST_STRICT_ERRORS = 100  # upstream stops collecting here (sigs.k8s.io/json, kubernetes_patch.go)
 
 _GO_INTEGERS = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
 

@@ -9,6 +9,7 @@ import asyncio
 import os
 import socket
 import threading
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from ipaddress import IPv4Address, IPv4Network
@@ -24,6 +25,7 @@ SOCKET_NAME = "network.sock"  # in the cluster's directory of sockets
 _MACHINE = IPv4Network("127.0.0.0/16")  # of each namespace alone; nodes have other addresses of 127.0.0.0/8
 _NODE_GATEWAY = "169.254.1.1"
 _SECONDS = 30.0
+_RETRY_SECONDS = 0.05
 _BACKLOG = 128
 
 
@@ -53,8 +55,10 @@ class PodAddress(NamedTuple):
 class NetworkAgent:
     """One connection, made when it is first needed and again when it is lost; threads may share it."""
 
-    def __init__(self, path: Path | str) -> None:
+    def __init__(self, path: Path | str, patience: float = 0.0) -> None:
+        """`patience`: the seconds for which a thread waits for an agent that is not there (yet)."""
         self.path = str(path)
+        self._patience = patience
         self._connection: socket.socket | None = None
         self._lock = threading.Lock()
 
@@ -177,8 +181,10 @@ class NetworkAgent:
 
     def end(self) -> None:
         """Ends the agent's process and the networks of pods with it. One that is not there is no error."""
-        with suppress(NetworkAgentError):
+        with suppress(OSError):
             self._ask({"verb": "end"})
+            if self._connection is not None:
+                self._connection.recv(1)  # which comes to its end with the process
         self.close()
 
     def _ask(self, request: Mapping[str, Any], descriptors: int = 0) -> tuple[dict[str, Any], list[int]]:
@@ -198,7 +204,7 @@ class NetworkAgent:
         for is_last in (self._connection is None, True):
             try:
                 if self._connection is None:
-                    self._connection = _connect(self.path)
+                    self._connection = _connect(self.path, self._patience)
                 send_message(self._connection, request)
                 answer, found = receive_message(self._connection)
             except (OSError, ValueError) as error:
@@ -217,6 +223,12 @@ class NetworkAgent:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+def pod_cidr(number: int) -> str:
+    """The addresses of pods of a node, of which there are 256 at most with addresses of their own."""
+    networks = [*POD_RANGE.subnets(new_prefix=24)]
+    return str(networks[number % len(networks)])
 
 
 def node_uid(name: str) -> str:
@@ -242,7 +254,18 @@ def is_of_node(host: str) -> bool:
     return address.is_loopback and address not in _MACHINE
 
 
-def _connect(path: str) -> socket.socket:
+def _connect(path: str, patience: float) -> socket.socket:
+    end = time.monotonic() + patience
+    while True:
+        try:
+            return _connected(path)
+        except (FileNotFoundError, ConnectionRefusedError):
+            if time.monotonic() >= end:
+                raise
+            time.sleep(_RETRY_SECONDS)
+
+
+def _connected(path: str) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.settimeout(_SECONDS)

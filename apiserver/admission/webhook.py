@@ -124,7 +124,7 @@ _RESPONSE_TYPES = {
 
 
 def _check_types(response: Any) -> None:
-    """Raises WrongTypeError for fields of wrong types; the names of Go's types are from memory."""
+    """Raises WrongTypeError for fields of wrong types; types are those of api/admission/v1/types.go, 1.36."""
     _check_type(response, dict, "AdmissionReview.response", "v1.AdmissionResponse")
     for name, (kind, shown) in _RESPONSE_TYPES.items():
         _check_type(response.get(name), kind, f"AdmissionResponse.response.{name}", shown)

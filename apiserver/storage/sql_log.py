@@ -9,6 +9,8 @@ import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import dropwhile
 from typing import Any, Self
 
 import orjson
@@ -71,7 +73,7 @@ from kubeskew.apiserver.storage.urls import SQLITE, backend_of
 
 BATCH_CHANGES_MAX = 256  # per transaction
 BATCH_BYTES_MAX = 8 << 20  # of values per transaction, so that a few huge objects do not hold up the rest
-BRIEF_CHANGES_MAX = 64  # in a transaction that the event loop may wait for
+BRIEF_CHANGES_MAX = 2  # in a transaction that the event loop may wait for; others leave it time for the next
 BRIEF_BYTES_MAX = 1 << 20
 GATHER_SECONDS = 0.003  # how long a busy server collects changes for a transaction
 
@@ -81,6 +83,7 @@ Listener = Callable[[Sequence[Event]], None]
 Waiting = tuple[Change | Transaction, asyncio.Future[Any]]
 CHUNK_EVENTS = 500
 FOLLOW_SECONDS = 0.1
+AUTHOR_SECONDS = 4.0  # that a follower waits for who wrote an event
 
 
 async def open_database(url: str, *, read_only: bool = False) -> Database:
@@ -538,6 +541,8 @@ class LogReader:
     ) -> AsyncIterator[Moment]:
         """Goes on after `events` with everything that happens next; does not end.
 
+        What a real API server wrote comes once its author is known, or is not to be expected any more.
+
         Raises StorageError when the file is not the one any more that was opened, or the log is not
         `is_current`, which the caller must know for a database without a file: the cluster was rewound.
 
@@ -547,28 +552,40 @@ class LogReader:
         while True:
             if not self._database.there or not is_current():
                 raise StorageError(f"{self._database.place} was removed or replaced, as by a rewind")
-            async for moment in self._moments(seen.revision, resource, seen.seq, seen):
+            oldest = clock.now() - timedelta(seconds=AUTHOR_SECONDS)
+            async for moment in self._moments(seen.revision, resource, seen.seq, seen, oldest):
                 yield moment
             await clock.sleep(FOLLOW_SECONDS)
 
     async def _moments(
-        self, since: int, resource: str | None, seq: int, seen: "_Seen | None" = None
+        self,
+        since: int,
+        resource: str | None,
+        seq: int,
+        seen: "_Seen | None" = None,
+        anonymous_before: datetime | None = None,
     ) -> AsyncIterator[Moment]:
+        """Stops at an event without an author, unless it was written before `anonymous_before`."""
         until, rows = await self._database.read(
             lambda session: (newest(session), session.all("timeline", since=since, seq=seq))
         )
+        revision, stop = since, NO_LIMIT
         waiting = [component_event_of(row) for row in rows]
-        revision = since
-        while events := await self._chunk(revision, until, resource, whole=since == 0):
-            revision = events[-1].revision
+        while stop == NO_LIMIT and (events := await self._chunk(revision, until, resource, whole=since == 0)):
+            if anonymous_before is not None:
+                stop = next((e.revision for e in events if _is_anonymous(e, anonymous_before)), NO_LIMIT)
+                events = [event for event in events if event.revision < stop]
+            revision = events[-1].revision if events else revision
             ready = [moment for moment in waiting if moment.revision < revision]
             waiting = waiting[len(ready) :]
             for moment in merged(events, ready):
                 yield moment
-        for moment in waiting:
+        left = [*dropwhile(lambda moment: moment.revision < stop, waiting)]
+        for moment in waiting[: len(waiting) - len(left)]:
             yield moment
         if seen is not None:
-            seen.revision = max(until, since)
+            seen.revision = max(until, since) if stop == NO_LIMIT else revision
+            rows = rows[: len(rows) - len(left)]
             seen.seq = rows[-1][0] if rows else seen.seq
 
     async def close(self) -> None:
@@ -579,6 +596,10 @@ class LogReader:
 
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
+
+
+def _is_anonymous(event: Event, before: datetime) -> bool:
+    return not event.author.user and event.time >= before
 
 
 class _Seen:

@@ -1,8 +1,8 @@
 """Calls webhooks over HTTPS: trust in one bundle, one POST of a review, Go's error texts.
 
 Sources: Go's net/http, net, crypto/tls and crypto/x509; k8s.io/client-go/rest/request.go and
-k8s.io/apimachinery/pkg/api/errors/errors.go (NewGenericServerResponse), 1.36; what a program of Go 1.26 says of
-such addresses; k8s.io/apiserver/pkg/util/webhook/client.go and k8s.io/client-go/rest/request.go, 1.36.
+k8s.io/apimachinery/pkg/api/errors/errors.go (NewGenericServerResponse), 1.36; what a program of Go 1.26 says
+of such addresses; k8s.io/apiserver/pkg/util/webhook/client.go and k8s.io/client-go/rest/request.go, 1.36.
 """
 
 import ast

@@ -21,6 +21,7 @@ from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.clock import Clock, timestamp
 from kubeskew.apimachinery.conditions import new_condition, with_condition
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.go_formats import label_selector_text
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Format, Quantity
 from kubeskew.apimachinery.selectors.label_requirements import SelectorError
@@ -116,13 +117,30 @@ def failure(metric: Object, why: str) -> tuple[str, str, str]:
     )
 
 
-def unserved(metric: Object) -> tuple[str, str, str]:
+def unserved(metric: Object, namespace: str) -> tuple[str, str, str]:
+    """(reason, message, summary) where no server has the API of the metric (replica_calculator.go, 1.36)."""
     kind = metric["type"]
-    name = metric[kind[0].lower() + kind[1:]]["metric"]["name"]
-    api = "external" if kind == "External" else "custom"
-    why = f"unable to get metric {name}: unable to fetch metrics from {api} metrics API: "
-    why += f"no {api} metrics API ({api}.metrics.k8s.io) registered"
-    return f"FailedGet{kind}Metric", why, f"failed to get {kind.lower()} metric value: {why}"
+    source = metric[kind[0].lower() + kind[1:]]
+    name = source["metric"]["name"]
+    averaged = (source.get("target") or {}).get("averageValue") is not None
+    if kind == "External":
+        selector = source["metric"].get("selector")
+        shown = label_selector_text(selector) if selector is not None else "nil"
+        why = f"unable to get external metric {namespace}/{name}/{shown}: unable to fetch metrics from "
+        why += "external metrics API: the server could not find the requested resource "
+        why += f"(get {name}.external.metrics.k8s.io)"
+        failed = f"failed to get {name} external metric"
+        if not averaged:
+            failed = f"failed to get external metric {name}"
+        return "FailedGetExternalMetric", why, f"failed to get {name} external metric value: {failed}: {why}"
+    why = f"unable to get metric {name}: unable to fetch metrics from custom metrics API: "
+    why += "no custom metrics API (custom.metrics.k8s.io) registered"
+    summary = why
+    if kind == "Object":
+        described = source["describedObject"]
+        why += f" on {described['kind']} {namespace}/{described['name']}"
+        summary = f"failed to get {name} object metric: {why}" if averaged else why
+    return f"FailedGet{kind}Metric", why, f"failed to get {kind.lower()} metric value: {summary}"
 
 
 class Limited(NamedTuple):
@@ -372,7 +390,7 @@ class Proposer:
     ) -> replicas.Proposal | _Failed:
         source = source_of(metric)
         if source is None:
-            return _Failed(*unserved(metric))
+            return _Failed(*unserved(metric, autoscaler["metadata"]["namespace"]))
         try:
             return await self._of_resource(autoscaler, source, current, selector, pods)
         except MetricError as error:

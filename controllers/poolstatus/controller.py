@@ -6,7 +6,7 @@ several claims share.
 Sources: the metrics package of k8s.io/kubernetes/pkg/controller/resourcepoolstatusrequest, 1.36 and 1.37;
 k8s.io/kubernetes/pkg/controller/resourcepoolstatusrequest, 1.36 and 1.37;
 k8s.io/kubernetes/pkg/controller/resourcepoolstatusrequest (views.go), 1.37; the attribute by which types are
-grouped, of the slice or the request's default, is from memory.
+grouped, of the slice or the request's default, is a guess about 1.37.
 """
 
 import copy

@@ -18,7 +18,7 @@ from kubeskew.apimachinery.features import (
 
 
 class MetricFeatures(FeatureTable):
-    """The metrics of claims (those of 1.37 are from memory)."""
+    """The metrics of claims (those of 1.37 are a preview)."""
 
     prefix: str = choose(
         preview("kep3063"),

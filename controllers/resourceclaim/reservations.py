@@ -2,8 +2,6 @@
 users are done (removes reservations, deallocates, deletes), and reserves allocated claims for pods that got
 their node without the scheduler.
 
-What 1.36 does with its gates off is from memory.
-
 A reservation ends only on certainty, because the scheduler may know more.
 
 Sources: k8s.io/kubernetes/pkg/controller/resourceclaim, 1.36 and 1.37 (gate DRAWorkloadResourceClaims);

@@ -11,6 +11,7 @@ from kubeskew.cluster.clusterfile import (
     CLUSTER_KEYS,
     COMPONENT_KEYS,
     DRIVER_KEYS,
+    IMAGE_KEYS,
     NODE_KEYS,
     PLUGIN_KEYS,
     Keys,
@@ -25,6 +26,7 @@ def cluster_page() -> str:
         ("The file", CLUSTER_KEYS, ""),
         ("A component", COMPONENT_KEYS, "Below `components`, by the name of a kind or of one component."),
         ("A node", NODE_KEYS, "In the list `nodes`."),
+        ("An image", IMAGE_KEYS, "In the mapping `images`, by the image's name with wildcards."),
         ("A driver", DRIVER_KEYS, "In the list `drivers` of a node."),
         ("A device plugin", PLUGIN_KEYS, "In the list `devicePlugins` of a node."),
     ]

@@ -91,7 +91,10 @@ def verdict_of(report: Any, name: str) -> Verdict | None:
         for spec in suite.get("SpecReports") or ():
             failure = spec.get("Failure") or {}
             seconds = spec.get("RunTime", 0) / 1e9
-            message = first_message(failure.get("Message", ""))
+            # What an interrupted spec was waiting for comes after the interruption.
+            later = [each["Failure"] for each in spec.get("AdditionalFailures") or () if each.get("Failure")]
+            told = later[0] if later and spec["State"] in ("interrupted", "timedout") else failure
+            message = first_message(told.get("Message", ""))
             if spec.get("LeafNodeType") != "It":
                 if spec["State"] not in ("passed", "skipped"):
                     return Verdict(name, LOST, f"{spec['LeafNodeType']}: {message}", seconds)
@@ -276,7 +279,7 @@ def run_all(
 
 
 @contextlib.contextmanager
-def cluster(release: str, up_flags: Sequence[str]) -> Iterator[str]:
+def cluster(release: str, like: str, up_flags: Sequence[str]) -> Iterator[str]:
     """A cluster of a release, removed at the end; gives the path of its kubeconfig. Raises SuiteError."""
     python = ROOT / ".venv" / "bin" / "python"
     command = [str(python) if python.exists() else sys.executable, "-m", "kubeskew"]
@@ -285,7 +288,8 @@ def cluster(release: str, up_flags: Sequence[str]) -> Iterator[str]:
     flags = ["--state-dir", str(state)]
     minor = ".".join(release.split(".")[:2])
     try:
-        up = [*command, "up", *flags, "--version", minor, "--like", "kind", "--nodes", str(_NODES), *up_flags]
+        up = [*command, "up", *flags, "--version", minor, "--nodes", str(_NODES)]
+        up += [*(["--like", like] if like != "none" else []), *up_flags]
         if subprocess.run(up, check=False, stdout=sys.stderr, env=environment).returncode:
             raise SuiteError(f"{' '.join(up)} failed")
         yield str(state / "kubeconfig")
@@ -310,6 +314,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--kubeconfig", default="", metavar="FILE", help="of a cluster that runs")
     parser.add_argument("--kubectl", default=shutil.which("kubectl") or "", metavar="PATH")
     parser.add_argument("--image", action="append", default=[], metavar="NAME=PATH", help="for `up`")
+    parser.add_argument("--like", choices=["kind", "none"], default="kind", help="for `up` [default: kind]")
     parser.add_argument("--up", action="append", default=[], metavar="FLAG", help="a flag for `up`")
     parser.add_argument("--flag", action="append", default=[], metavar="FLAG", help="a flag for the binary")
     parser.add_argument("--expected", type=Path, metavar="FILE", help="the record to compare with")
@@ -327,7 +332,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         release = binary.release()
         record = _record(options.expected or HERE / f"expected-{_minor(release)}.json", options.expected)
-        specs = binary.specs(options.focus, options.skip)
+        # Without an expression the suite leaves out what needs a feature.
+        focus = options.focus or (["."] if options.specs or options.recorded else [])
+        specs = binary.specs(focus, options.skip)
         if options.specs:
             wanted = set(options.specs.read_text().splitlines())
             specs = [spec for spec in specs if spec.name in wanted]
@@ -340,7 +347,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             kubeconfig = options.kubeconfig
             if not kubeconfig:
                 images = [flag for image in options.image for flag in ("--image", image)]
-                kubeconfig = stack.enter_context(cluster(release, [*options.up, *images]))
+                kubeconfig = stack.enter_context(cluster(release, options.like, [*options.up, *images]))
             verdicts = _verdicts(Binary(binary.path, kubeconfig, binary.kubectl, binary.more), specs, options)
     except (SuiteError, OSError) as error:
         print(f"hack/e2e/run: {error}", file=sys.stderr)

@@ -34,13 +34,14 @@ class Behaviour:
     stops_after: float | None = 0.0  # None: SIGTERM is ignored
 
     @classmethod
-    def of(cls, annotations: Mapping[str, str]) -> "Behaviour":
-        """Reads the annotations of a container's configuration."""
+    def of(cls, annotations: Mapping[str, str], otherwise: "Behaviour | None" = None) -> "Behaviour":
+        """Reads the annotations of a container's configuration, over what holds without them."""
         runs_for, code = annotations.get(RUNS_FOR), annotations.get(EXIT_CODE)
+        base, sigterm = otherwise or cls(), annotations.get(ON_SIGTERM)
         return cls(
-            None if runs_for is None else float(runs_for),
-            None if code is None else int(code),
-            _stops_after(annotations.get(ON_SIGTERM)),
+            base.runs_for if runs_for is None else float(runs_for),
+            base.exit_code if code is None else int(code),
+            base.stops_after if sigterm is None else stops_after(sigterm),
         )
 
 
@@ -58,7 +59,7 @@ def annotation(pod: Object, container: Object, name: str) -> str | None:
     return annotations.get(f"{PREFIX}{name}.{container['name']}", common)
 
 
-def _stops_after(text: str | None) -> float | None:
+def stops_after(text: str | None) -> float | None:
     if text is None or text == "exit":
         return 0.0
     return None if text == "ignore" else float(text)

@@ -247,7 +247,6 @@ class RuntimeService(Protocol):
     Changes are kept before a call returns: a runtime that is made again on the same directory has them.
     """
 
-    writes_logs: bool  # to the files in the directories that sandboxes name, in CRI's format
     on_change: Callable[[str], None]  # called with a pod's UID when one of its containers changed by itself
     # False: containers are acted. The kubelet spares what only a program could see (files of volumes,
     # variables of services, the image's user), and network probes and hooks succeed.

@@ -136,7 +136,7 @@ def _entry(info: ClaimInfo, *, share_ids: bool) -> Object:
 
 def _skips(info: ClaimInfo, driver: str) -> Object:
     """Known since 1.37; older kubelets ignore the skipped calls, and lose them with the next write. The key
-    is from memory."""
+    is a guess about 1.37."""
     skips = info.skips.get(driver)
     return {"SkipNodeOperations": sorted(skips)} if skips else {}
 

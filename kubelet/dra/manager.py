@@ -140,7 +140,7 @@ class DRAManager:
                 "(previous pod force-deleted?!)"
             )
         elif info.unpreparing and not self._features.dra_shares_unpreparing:
-            # Pull request 140527; its wording is from memory.
+            # Pull request 140527 of 1.37; its wording is a guess.
             raise DeviceError(f"ResourceClaim {found.name} is being unprepared")
         info.pod_uids.add(pod_spec.uid_of(pod))
         if not self._features.dra_notes_late:

@@ -30,6 +30,8 @@ class SliceLibrary(FeatureTable):
 
     indexed_names: bool = since(36)  # names begin with the slice's index, by which slices match
     single_matches: bool = since(32)  # one stored slice and a wanted one match, whatever is in them
+    deletes_first: bool = since(34)  # what is obsolete, before anything is written
+    checks_pools: bool = since(35)  # a pool that refers to nothing is not published
     refuses_own_domain: bool = since(37)  # attributes and capacities named with the driver's own domain
     keeps_last_time_alone: bool = bug("k8s-141107")  # of the taints that a device has had before
     # Takes what it wrote for present, though the watch has shown that it is gone.

@@ -2,8 +2,9 @@
 
 - Whole devices without partitions: the made-up GPU of every example, and the H100.
 - GPUs that can be cut into partitions (Multi-Instance GPU). The A100's table is that of KEP-4815, "Dynamic
-  allocation of Multi-Instance GPUs", with the placements of its diagram; the H100's is what `nvidia-smi mig
-  -lgip` and `-lgipp` print for the 80 GB card, from memory.
+  allocation of Multi-Instance GPUs", with the placements of its diagram; the profiles of the H100 are those
+  of NVIDIA's mock of NVML (go-nvml, pkg/nvml/mock/shared/gpus/h100.go), the engines of each for show. Names
+  of attributes and capacities are those of cmd/gpu-kubelet-plugin/deviceinfo.go in NVIDIA's driver.
 - SR-IOV network cards: a physical function, which takes all of the card, and the virtual functions that it
   can be divided into, each with one of its slots and a share of its bandwidth.
 - TPU v5e in groups of machines with four chips each: a 4x4 or 8x8 slice and its parts, as in KEP-4815.

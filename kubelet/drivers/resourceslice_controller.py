@@ -524,7 +524,7 @@ class SlicePublisher:
         changes = wanted.changes if wanted is not None else 0
         created = self._created.get(key)
         try:
-            if wanted is not None:
+            if wanted is not None and self._library.checks_pools:
                 check_pool(self._release, self._driver, key.pool, wanted.pool)
             await self._sync(key)
         except PoolError as error:
@@ -592,13 +592,17 @@ class SlicePublisher:
         generation = _generation(pool, newest, len(matched.current), len(changed))
         if pool.keeps_stale:
             return await self._add_generation(key, wanted, newest)
-        await self._remove([*old, *matched.obsolete])
+        obsolete = [*old, *matched.obsolete]
+        if self._library.deletes_first:
+            await self._remove(obsolete)
         for index, slice_ in sorted(matched.current.items()):
             if index in changed or generation != newest:
                 await self._update(key, wanted, index, slice_, generation)
         for index in range(len(pool.slices)):
             if index not in matched.current:
                 await self._create(key, wanted, index, generation)
+        if not self._library.deletes_first:
+            await self._remove(obsolete)
         return None
 
     async def _add_generation(self, key: PoolKey, wanted: _Wanted, newest: int) -> None:

@@ -12,6 +12,11 @@ YAML or JSON:
       memoryManagerPolicy: Static
       topologyManagerScope: pod      # by default container
       kubeReserved: {cpu: "1", memory: 1Gi}
+      network: /tmp/network.sock     # if its pods have a network
+      podCIDR: 10.244.1.0/24
+      runtime: simulated             # its container runtime
+      images: {"busybox*": {program: /bin/busybox}}  # by names with wildcards (image_entries.py)
+      imagePolicy: simulate          # images without an entry: strict refuses them
       staticPods: [{metadata: {name: etcd, namespace: kube-system}, spec: {…}}]
       killed: false
 
@@ -30,6 +35,7 @@ import yaml
 from kubeskew.apimachinery import yaml_files
 from kubeskew.apimachinery.known_names import did_you_mean
 from kubeskew.apimachinery.quantity import Quantity, QuantityError
+from kubeskew.kubelet.containers.image_entries import ImageEntries, ImageEntry
 
 _LONGEST_NAME = 7  # characters of a node's name in paths of its sockets, which must be as short as upstream's
 POLICIES = {
@@ -40,6 +46,11 @@ POLICIES = {
 # A kubelet with a static policy does not start without a reserve.
 _RESERVES = {"cpuManagerPolicy": ("static", "cpu", "1"), "memoryManagerPolicy": ("Static", "memory", "1Gi")}
 RESERVED = ("cpu", "memory")
+SIMULATED, HOST = "simulated", "host"
+RUNTIMES = (SIMULATED, HOST, "host-plain")
+STRICT = "strict"
+IMAGE_POLICIES = (STRICT, "simulate")
+CONTAINER_KEYS = ("runtime", "images", "imagePolicy")
 SETTINGS_KEYS = (*POLICIES, "kubeReserved")
 DEFAULT_CAPACITY = {"cpu": "8", "memory": "32Gi", "pods": "110"}
 
@@ -71,6 +82,16 @@ class NodeLayout:
     def runtime(self) -> Path:
         """The container runtime keeps its state here, apart from the kubelet's."""
         return self.node / "runtime"
+
+    @property
+    def host(self) -> Path:
+        """The runtime of containers that are processes of this machine keeps its state here."""
+        return self.node / "host"
+
+    @property
+    def images(self) -> Path:
+        """The images of such containers; all nodes share them."""
+        return self.node.parent / ".images"
 
     @property
     def logs(self) -> Path:
@@ -197,8 +218,30 @@ class NodeConfig:
     memory_manager_policy: str = "None"
     topology_manager_scope: str = "container"
     kube_reserved: Mapping[str, str] = field(default_factory=dict)  # not for pods
+    network: str = ""  # the Unix socket of the network that its pods have
+    pod_cidr: str = ""  # their addresses there
+    runtime: str = SIMULATED
+    images: ImageEntries = ()
+    image_policy: str = ""  # by default strict where programs run
     killed: bool = False  # to stop abruptly, as by SIGKILL
     static_pods: tuple[Mapping[str, Any], ...] = field(default=(), compare=False)  # may change while it runs
+
+    @property
+    def strict_images(self) -> bool:
+        """True means that images without an entry cannot be pulled."""
+        return (self.image_policy or (STRICT if self.runtime != SIMULATED else "")) == STRICT
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The fields of a KubeletConfiguration that the node has for itself."""
+        reserved = {"kubeReserved": dict(self.kube_reserved)} if self.kube_reserved else {}
+        return {
+            "maxPods": Quantity.parse(self.capacity.get("pods", DEFAULT_CAPACITY["pods"])).value(),
+            "cpuManagerPolicy": self.cpu_manager_policy,
+            "memoryManagerPolicy": self.memory_manager_policy,
+            "topologyManagerScope": self.topology_manager_scope,
+            **reserved,
+        }
 
 
 def load_nodes(path: Path) -> list[NodeConfig]:
@@ -235,6 +278,11 @@ def _node(entry: Any, path: Path) -> NodeConfig:
         memory_manager_policy=str(entry.get("memoryManagerPolicy") or "None"),
         topology_manager_scope=str(entry.get("topologyManagerScope") or "container"),
         kube_reserved={str(name): str(amount) for name, amount in (entry.get("kubeReserved") or {}).items()},
+        network=str(entry.get("network") or ""),
+        pod_cidr=str(entry.get("podCIDR") or ""),
+        runtime=str(entry.get("runtime") or SIMULATED),
+        images=tuple((name, ImageEntry.of(each)) for name, each in (entry.get("images") or {}).items()),
+        image_policy=str(entry.get("imagePolicy") or ""),
         killed=bool(entry.get("killed")),
         static_pods=tuple(entry.get("staticPods") or ()),
     )

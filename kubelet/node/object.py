@@ -59,6 +59,7 @@ def initial_node(config: NodeConfig, status: Object) -> Object:
         "kubernetes.io/hostname": config.name,
         "kubernetes.io/os": "linux",
     }
+    addresses = {"podCIDR": config.pod_cidr, "podCIDRs": [config.pod_cidr]} if config.pod_cidr else {}
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -67,7 +68,10 @@ def initial_node(config: NodeConfig, status: Object) -> Object:
             "labels": {**default_labels, **config.labels},
             "annotations": {"volumes.kubernetes.io/controller-managed-attach-detach": "true"},
         },
-        "spec": {"taints": [*map(dict, config.taints), {"key": NOT_READY_TAINT, "effect": "NoSchedule"}]},
+        "spec": {
+            **addresses,
+            "taints": [*map(dict, config.taints), {"key": NOT_READY_TAINT, "effect": "NoSchedule"}],
+        },
         "status": status,
     }
 

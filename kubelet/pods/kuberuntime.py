@@ -4,7 +4,7 @@ Containers that crash are held back. A failed postStart hook ends its container;
 carry their output, so that no secret leaks. A postStart hook runs at the same time as the pod's worker: its
 container counts as started, and the next one starts (upstream: after the hook has ended). So one that sleeps
 has no effect.
-Regular containers are stopped first, then sidecars in reverse order.
+Regular containers are stopped first, then sidecars in reverse order (since 1.29).
 
 Sources: pkg/kubelet/kuberuntime: kuberuntime_manager.go (computePodActions, killPod),
 kuberuntime_container.go (startContainer).
@@ -35,8 +35,9 @@ from kubeskew.kubelet.device_managers import ContainerDevices, DeviceError, Inje
 from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.pods.container_configs import container_config, hostname_of
 from kubeskew.kubelet.pods.handlers import FOREVER
+from kubeskew.kubelet.pods.images import PULL_FAILED
 from kubeskew.kubelet.pods.services import NodeServices
-from kubeskew.kubelet.status.pod_status import WaitingReason
+from kubeskew.kubelet.status.pod_status import WaitingReason, should_restart
 from kubeskew.kubelet.volumes.pod_volumes import ContainerView
 from kubeskew.kubelet.volumes.security_context import container_security
 
@@ -44,6 +45,7 @@ log = logging.getLogger(__name__)
 
 
 _RETRY_SECONDS = 10.0
+_SOON_SECONDS = 2.0  # until a pod whose first image failed is looked at again: its sandbox is news
 _SHORTEST_GRACE = 2.0  # seconds that a container has after its hook
 START_ERROR = "StartError"  # why a container ended whose program could not be started
 _KINDS = {
@@ -59,7 +61,8 @@ class PodActions:
 
     start: list[Object] = field(default_factory=list)  # at once
     restart: list[tuple[Object, Container]] = field(default_factory=list)  # ended; after their back-off
-    replace: list[Container] = field(default_factory=list)  # running with an image that is no longer wanted
+    # Running with an image that is no longer wanted, and the event about it.
+    replace: list[tuple[Container, str]] = field(default_factory=list)
 
 
 def next_steps(
@@ -87,7 +90,7 @@ def next_steps(
         sidecar = features.sidecars and is_sidecar(spec)
         if begun and not sidecar:
             continue
-        if not _init_step(pod, spec, sandbox, now, steps, sidecar=sidecar) or spec["name"] in unstarted:
+        if not _init_step(pod, spec, sandbox, now, steps, features) or spec["name"] in unstarted:
             return steps
     for spec in pod_spec.containers(pod):
         latest = sandbox.latest(spec["name"])
@@ -95,46 +98,35 @@ def next_steps(
             steps.start.append(spec)
         elif latest.running(now):
             if latest.image != full_image_name(spec.get("image") or ""):
-                steps.replace.append(latest)
+                text = f"Container {latest.name} definition changed, will be restarted"
+                steps.replace.append((latest, text))
         elif latest.id in stopped:
             steps.start.append(spec)
-        elif should_restart(pod, spec, latest, features):
+        elif should_restart(pod, spec, latest.exit_code, features):
             steps.restart.append((spec, latest))
     return steps
 
 
 def _init_step(
-    pod: Object, spec: Object, sandbox: Sandbox, now: datetime, steps: PodActions, *, sidecar: bool
+    pod: Object, spec: Object, sandbox: Sandbox, now: datetime, steps: PodActions, features: KubeletFeatures
 ) -> bool:
     """Adds what this init container needs; returns whether the next one may begin."""
     latest = sandbox.latest(spec["name"])
+    sidecar = features.sidecars and is_sidecar(spec)
     if latest is None:
         steps.start.append(spec)
         return False
     if latest.running(now):
+        changed = latest.image != full_image_name(spec.get("image") or "")
+        if sidecar and changed and features.restarts_changed_sidecars:
+            steps.replace.append((latest, f"Init container {latest.name} definition changed"))
         return sidecar
     if sidecar:
         steps.restart.append((spec, latest))
         return True
-    if latest.exit_code != 0 and pod_spec.restart_policy(pod) != "Never":
+    if latest.exit_code != 0 and should_restart(pod, spec, latest.exit_code, features):
         steps.restart.append((spec, latest))
     return latest.exit_code == 0
-
-
-def should_restart(pod: Object, spec: Object, ended: Container, features: KubeletFeatures) -> bool:
-    """A regular container's own rules and policy come before the pod's."""
-    policy = pod_spec.restart_policy(pod)
-    if features.container_restart_rules:
-        for rule in spec.get("restartPolicyRules") or []:
-            if rule.get("action") == "Restart" and _matches(rule.get("exitCodes") or {}, ended.exit_code):
-                return True
-        policy = spec.get("restartPolicy") or policy
-    return policy == "Always" or (policy == "OnFailure" and ended.exit_code != 0)
-
-
-def _matches(exit_codes: Object, code: int) -> bool:
-    listed = code in (exit_codes.get("values") or [])
-    return listed == (exit_codes.get("operator") != "NotIn")
 
 
 def next_change(sandbox: Sandbox, now: datetime) -> datetime | None:
@@ -235,7 +227,8 @@ class ContainerStarter:
         services.metrics.started_containers.labels(kind).inc()  # attempts, as upstream's
         errors = services.metrics.started_containers_errors
         try:
-            image = await services.images.ensure(spec, emit)
+            image = await services.images.ensure(pod, spec, emit)
+            await self._ensure_image_volumes(pod, spec)
             devices = await self._devices(pod, spec)
             env = await self._environment(pod, sandbox, spec)
             view = ContainerView(
@@ -260,7 +253,10 @@ class ContainerStarter:
             container = await services.runtime.start_container(sandbox, config)
         except ImageError as error:
             errors.labels(kind, error.reason).inc()
-            self._hold_back(name, WaitingReason(error.reason, str(error)), held_back)
+            soon = error.reason == PULL_FAILED and name not in self._failed
+            seconds = _SOON_SECONDS if soon else _RETRY_SECONDS
+            self._hold_back(name, WaitingReason(error.reason, str(error)), held_back, seconds)
+            emit("Warning", "Failed", f"Error: {error.reason}")
             return False
         except (DeviceError, ConfigError, ContainerRuntimeError) as error:
             refused = isinstance(error, InjectionError | EncodingError | ContainerRuntimeError)
@@ -274,19 +270,37 @@ class ContainerStarter:
         if container.reason == START_ERROR:
             errors.labels(kind, "RunContainerError").inc()
             emit("Warning", "Failed", f"Error: {container.message}")
-            if should_restart(pod, spec, container, services.features):
+            if should_restart(pod, spec, container.exit_code, services.features):
                 held_back[name] = WaitingReason("RunContainerError", container.message)
             return True
         emit("Normal", "Started", texts.started.format(name=name))
         self.hooks.run(pod, sandbox, container, spec)
         return True
 
-    def _hold_back(self, name: str, reason: WaitingReason, held_back: dict[str, WaitingReason]) -> None:
+    def _hold_back(
+        self,
+        name: str,
+        reason: WaitingReason,
+        held_back: dict[str, WaitingReason],
+        seconds: float = _RETRY_SECONDS,
+    ) -> None:
         """Has a container tried again some time later."""
-        until = self._services.clock.now() + timedelta(seconds=_RETRY_SECONDS)
+        until = self._services.clock.now() + timedelta(seconds=seconds)
         held_back[name] = reason
         self._failed[name] = until, reason
         self._try_again_at(until)
+
+    async def _ensure_image_volumes(self, pod: Object, spec: Object) -> None:
+        """Pulls the images that the container mounts as volumes. Raises ImageError."""
+        if not self._services.volumes.are_directories:
+            return
+        emit = functools.partial(self._services.recorder.event, pod)
+        mounted = {mount["name"] for mount in spec.get("volumeMounts") or ()}
+        for volume in pod["spec"].get("volumes") or ():
+            source = volume.get("image")
+            if source is not None and volume["name"] in mounted:
+                wanted = {"image": source.get("reference"), "imagePullPolicy": source.get("pullPolicy")}
+                await self._services.images.ensure(pod, wanted, emit)
 
     def _security(self, pod: Object, spec: Object, image: Image) -> ContainerSecurity:
         """Raises ConfigError; not for programs that are only acted."""
@@ -341,69 +355,107 @@ class PodKiller:
         self._services = services
         self._announced: dict[str, float] = {}  # containers that end, by when at the latest (monotonic)
         self.replaced: set[str] = set()  # containers stopped to be started again
-        self._hooks: dict[str, asyncio.Task[None]] = {}  # preStop hooks that run
+        self._hooks: dict[str, asyncio.Task[None]] = {}  # preStop hooks
+        self._waiting: set[str] = set()  # containers that have to wait for the end of others
         self._deadline: float | None = None  # end of the grace period, monotonic
 
     def kill(self, pod: Object, sandbox: Sandbox) -> float | None:
         """Stops what has to stop now; returns the seconds until the next step, zero when nothing runs any
-        more, None while only the runtime knows when."""
-        now = self._services.clock.now()
-        deadline = self._ends_by(pod)
+        more, None while only the runtime knows when.
+
+        The hooks of all containers run at once. Sidecars get their signal once those before them have ended,
+        or the grace period is over (kuberuntime_termination_order.go).
+        """
+        clock = self._services.clock
+        now, deadline = clock.now(), self._ends_by(pod)
+        over = clock.monotonic() >= deadline
+        its_turn = True
+        moments: list[float | None] = []
+        waits = False
         for wave in self._waves(pod, sandbox):
             running = [container for container in wave if container.running(now)]
             for container in running:
-                self._stop(pod, sandbox, container, deadline, f"Stopping container {container.name}")
+                message = f"Stopping container {container.name}"
+                self._stop(pod, sandbox, container, deadline, message, waits=not (its_turn or over))
             alive = [container for container in running if container.running(now)]
-            if alive:
-                return _seconds_left(alive, now)
-        return 0.0
+            if alive and (its_turn or over):
+                moments.append(_seconds_left(alive, now))
+            waits |= bool(alive) and not (its_turn or over)
+            its_turn &= not alive
+        if waits:
+            moments.append(deadline - clock.monotonic())
+        if not moments:
+            return 0.0
+        known = [seconds for seconds in moments if seconds is not None]
+        return max(min(known), 0.001) if known else None
 
     def replace(
         self,
         pod: Object,
         sandbox: Sandbox,
         container: Container,
-        why: str = "definition changed, will be restarted",
+        message: str,
     ) -> None:
         """Stops a container that is to be started again."""
         self.replaced.add(container.id)
         if container.id not in self._announced:
             deadline = self._services.clock.monotonic() + pod_spec.grace_seconds(pod)
-            self._stop(pod, sandbox, container, deadline, f"Container {container.name} {why}")
+            self._stop(pod, sandbox, container, deadline, message)
 
     def _waves(self, pod: Object, sandbox: Sandbox) -> list[list[Container]]:
-        """Groups stop one after the other: regular containers together, then each sidecar, the last one
-        first."""
+        """Groups that stop one after the other: regular containers with all others, then each sidecar, the
+        last one first. Releases that do not order them have one group."""
         order = {spec["name"]: index for index, spec in enumerate(pod_spec.init_containers(pod))}
         sidecars = {spec["name"] for spec in pod_spec.init_containers(pod) if is_sidecar(spec)}
+        if not self._services.features.orders_termination:
+            sidecars = set()
         regular = [container for container in sandbox.containers if container.name not in sidecars]
         late = [container for container in sandbox.containers if container.name in sidecars]
         late.sort(key=lambda container: -order[container.name])
         return [regular, *([container] for container in late)]
 
     def _stop(
-        self, pod: Object, sandbox: Sandbox, container: Container, deadline: float, message: str
+        self,
+        pod: Object,
+        sandbox: Sandbox,
+        container: Container,
+        deadline: float,
+        message: str,
+        *,
+        waits: bool = False,
     ) -> None:
-        """Begins to stop a container; later only a nearer deadline changes anything."""
-        services, known = self._services, self._announced.get(container.id)
-        grace = max(0.0, deadline - services.clock.monotonic())
-        if known is not None:
-            if deadline < known:
-                self._announced[container.id] = deadline
-                services.runtime.stop_container(sandbox, container, grace)
-            return
-        self._announced[container.id] = deadline
-        self._emit_event(pod, container, "Normal", "Killing", message)
+        """Begins to stop a container: its hook now, its signal after that and once it does not wait for
+        others. Later only a nearer deadline changes anything."""
+        if container.id not in self._announced:
+            self._announced[container.id] = deadline
+            self._emit_event(pod, container, "Normal", "Killing", message)
+            self._waiting.add(container.id)
+            self._begin_hook(pod, sandbox, container, deadline)
+        nearer = deadline < self._announced[container.id]
+        self._announced[container.id] = min(deadline, self._announced[container.id])
+        if not waits:
+            hook = self._hooks.get(container.id)
+            due = container.id in self._waiting and (hook is None or hook.done())
+            self._waiting.discard(container.id)
+            if due or nearer:
+                self._signal(sandbox, container)
+
+    def _signal(self, sandbox: Sandbox, container: Container) -> None:
+        """Every container has two seconds at least from its signal on."""
+        left = self._announced[container.id] - self._services.clock.monotonic()
+        self._services.runtime.stop_container(sandbox, container, max(_SHORTEST_GRACE, left))
+
+    def _begin_hook(self, pod: Object, sandbox: Sandbox, container: Container, deadline: float) -> None:
         specs = [*pod_spec.containers(pod), *pod_spec.init_containers(pod)]
         spec: Object = next((spec for spec in specs if spec["name"] == container.name), {})
         handler = (spec.get("lifecycle") or {}).get("preStop")
-        if handler is None or not grace:
-            services.runtime.stop_container(sandbox, container, grace)
+        grace = deadline - self._services.clock.monotonic()
+        if handler is None or grace <= 0:
             return
-        work = self._stop_after_hook(pod, sandbox, container, spec, handler, grace)
+        work = self._run_hook(pod, sandbox, container, spec, handler, grace)
         self._hooks[container.id] = asyncio.create_task(work, name=f"preStop of {container.name}")
 
-    async def _stop_after_hook(
+    async def _run_hook(
         self,
         pod: Object,
         sandbox: Sandbox,
@@ -412,13 +464,11 @@ class PodKiller:
         handler: Object,
         grace: float,
     ) -> None:
-        """Runs the hook, then sends SIGTERM with the rest of the grace period, two seconds at least."""
         services = self._services
-        begun = services.clock.monotonic()
         if not await services.asker.hook(sandbox, container, spec, handler, grace):
             self._emit_event(pod, container, "Warning", "FailedPreStopHook", "PreStopHook failed")
-        left = max(_SHORTEST_GRACE, grace - (services.clock.monotonic() - begun))
-        services.runtime.stop_container(sandbox, container, left)
+        if container.id not in self._waiting:
+            self._signal(sandbox, container)
         services.runtime.on_change(sandbox.pod_uid)
 
     def _emit_event(self, pod: Object, container: Container, kind: str, reason: str, text: str) -> None:

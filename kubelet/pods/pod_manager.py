@@ -27,6 +27,7 @@ from kubeskew.kubelet.device_managers import DeviceError, EmptyPodSharedPoolErro
 from kubeskew.kubelet.pods.pod_worker import PodWorker
 from kubeskew.kubelet.pods.services import NodeServices
 from kubeskew.kubelet.sysctls import forbidden_sysctl
+from kubeskew.kubelet.volumes.security_context import app_armor_refusal
 
 log = logging.getLogger(__name__)
 
@@ -308,6 +309,7 @@ class PodManager:
         pod = worker.allocated_pod
         rejection = self._with_sysctls(pod) or await self._without_devices(pod)
         rejection = rejection or await self._fresh_verdict(pod)
+        rejection = rejection or self._with_profiles(pod)
         rejection = rejection or self._unwritten(pod)
         if rejection is not None:
             log.warning("pod %s: %s", pod_spec.full_name(worker.pod), rejection.message)
@@ -327,6 +329,11 @@ class PodManager:
         rules = self._services.features.admission
         text = forbidden_sysctl(pod, rules.safe_sysctls, rules.sysctl_namespaces)
         return Rejection("SysctlForbidden", text) if text else None
+
+    def _with_profiles(self, pod: Object) -> Rejection | None:
+        """A pod whose programs run is refused if it wants AppArmor, which no node here has."""
+        text = app_armor_refusal(pod) if self._services.runtime.runs_programs else ""
+        return Rejection("AppArmor", text) if text else None
 
     async def _without_devices(self, pod: Object) -> Rejection | None:
         """Allocates plugin devices, exclusive CPUs and memory to the pod, or gives a reason if that fails."""

@@ -37,6 +37,7 @@ log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 10.0  # kubelet.go: backOffPeriod
 _EVICTION_GRACE = 1  # seconds (eviction_manager.go, immediateEvictionGracePeriodSeconds)
+_SANDBOX_CHANGED = "Pod sandbox changed, it will be killed and re-created."
 _DEADLINE = "Pod was active on the node longer than the specified deadline"
 
 
@@ -175,6 +176,7 @@ class PodWorker:
         await self._services.runtime.remove_pod_sandbox(self.uid)
         await self._services.volumes.remove_pod(self.uid)
         self._services.backoff.forget(self.uid)
+        self._services.images.forget(self.uid)
 
     async def _pause(self, seconds: float | None) -> None:
         """Waits for `seconds` (None: for ever) or news."""
@@ -225,7 +227,9 @@ class PodWorker:
                 self._killed = True
                 return 0
             services.statuses.put(self.pod, status)
-        if sandbox is None:
+        if sandbox is not None and not sandbox.ready:  # it was lost with the process that kept it
+            services.recorder.event(self.pod, "Normal", "SandboxChanged", _SANDBOX_CHANGED)
+        if sandbox is None or not sandbox.ready:
             return await self._prepare_sandbox()
         if services.volumes.are_directories:
             if not await self._volumes.sync(self.pod, now):
@@ -239,7 +243,8 @@ class PodWorker:
         for name in self._resizer.resize(self.pod, self.fit_check):
             container = sandbox.latest(name) if sandbox is not None else None
             if sandbox is not None and container is not None and container.running(now):
-                self._killer.replace(self.pod, sandbox, container, "resize requires restart")
+                message = f"Container {name} resize requires restart"
+                self._killer.replace(self.pod, sandbox, container, message)
         pending = self._resizer.pending
         self._services.allocations.decide(self.uid, pending.reason if pending is not None else "")
         for spec in pod_spec.all_containers(self.allocated_pod):
@@ -306,10 +311,10 @@ class PodWorker:
             self._killer.replaced,
             self._prober.awaited,
         )
-        for container in steps.replace:
-            self._killer.replace(self.pod, sandbox, container)
+        for container, message in steps.replace:
+            self._killer.replace(self.pod, sandbox, container, message)
         started, held_back = await self._starter.start(self.pod, sandbox, steps)
-        stopped = any(not container.running(now) for container in steps.replace)
+        stopped = any(not container.running(now) for container, _ in steps.replace)
         changed = started or stopped or held_back != self._held_back
         self._held_back = held_back
         return changed

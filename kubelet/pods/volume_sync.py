@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.objects import Object
+from kubeskew.kubelet.volumes.files import go_error
 from kubeskew.kubelet.volumes.manager import VolumeSetUpError
 from kubeskew.kubelet.volumes.pod_volumes import PodVolumes
 
@@ -38,6 +39,12 @@ class VolumeSync:
             if not (self._was_set_up and self._volumes.is_up(pod)):
                 self.next = now + timedelta(seconds=RETRY_SECONDS)
                 return False
+        except OSError as error:  # of the pod's directory, before any volume
+            path = error.filename if error.filename is not None else ""
+            text = f"error making pod data directories: {go_error('mkdir', path, error)}"
+            self._recorder.event(pod, "Warning", "FailedToMakePodDataDirectories", text)
+            self.next = now + timedelta(seconds=RETRY_SECONDS)
+            return self._was_set_up
         self._was_set_up = True
         self.excess = await self._volumes.excess(pod)
         seconds = self._volumes.next_sync(pod)

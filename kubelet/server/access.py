@@ -1,8 +1,8 @@
 """Authenticates and authorizes requests to a node's server: client certificates, then reviews by the API
 server.
 
-Source: k8s.io/kubernetes/pkg/kubelet/server/{auth.go,server.go} (InstallAuthFilter, GetRequestAttributes), 1.26
-to 1.36 (up to 1.31 a request has one subresource), and k8s.io/apiserver's delegating authenticator and
+Source: k8s.io/kubernetes/pkg/kubelet/server/{auth.go,server.go} (InstallAuthFilter, GetRequestAttributes),
+1.26 to 1.36 (up to 1.31 a request has one subresource), and k8s.io/apiserver's delegating authenticator and
 authorizer, 1.36.
 """
 

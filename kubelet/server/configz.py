@@ -1,6 +1,6 @@
 """The page `/configz`: a kubelet's configuration, most of it upstream's defaults.
 
-Sources: pkg/kubelet/apis/config/v1beta1/defaults.go, 1.31 to 1.36, and before that from memory;
+Sources: pkg/kubelet/apis/config/v1beta1/defaults.go, 1.26 to 1.36;
 cmd/kubelet/app/server.go (setConfigz).
 """
 
@@ -16,7 +16,7 @@ _DEFAULTS: Mapping[str, Any] = {
     "syncFrequency": "1m0s",
     "fileCheckFrequency": "20s",
     "httpCheckFrequency": "20s",
-    "address": "0.0.0.0",  # noqa: S104: it is shown, and bound nowhere
+    "address": "0.0.0.0",  # noqa: S104
     "port": 10250,
     "authentication": {
         "x509": {},
@@ -100,8 +100,11 @@ _DEFAULTS: Mapping[str, Any] = {
     "localStorageCapacityIsolation": True,
     "memoryThrottlingFactor": 0.9,
 }
-# Up to 1.26 kubelets asked the API server less often.
-_LOWER_LIMITS = {"eventRecordQPS": 5, "eventBurst": 10, "kubeAPIQPS": 5, "kubeAPIBurst": 10}
+# Up to 1.26 kubelets asked the API server less often, and slowed memory down sooner.
+_LOWER_LIMITS = {
+    "eventRecordQPS": 5, "eventBurst": 10, "kubeAPIQPS": 5, "kubeAPIBurst": 10,
+    "memoryThrottlingFactor": 0.8,
+}  # fmt: skip
 
 
 def kubelet_configuration(features: ConfigurationFeatures, settings: Mapping[str, Any]) -> Object:
@@ -134,4 +137,4 @@ def kubelet_configuration(features: ConfigurationFeatures, settings: Mapping[str
         found["imagePullCredentialsVerificationPolicy"] = "NeverVerifyPreloadedImages"
     if features.reserves_memory:
         found["memoryReservationPolicy"] = "None"
-    return found | settings
+    return {**found, **settings}

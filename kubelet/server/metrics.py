@@ -1,11 +1,10 @@
 """The pages `/metrics/resource`, `/metrics/cadvisor` and `/metrics/probes`, made at each scrape.
 
-They are in Prometheus' text format, with the time of each value. That the resource metrics became stable in
-1.29, together with swap, is from memory. Labels of cAdvisor's metrics are the kubelet's; their names and
-texts are from memory, and of the many only those that monitoring uses are there.
+They are in Prometheus' text format, with the time of each value. Labels of cAdvisor's metrics are the
+kubelet's, and of the many only those that monitoring uses are there.
 
-Sources: k8s.io/kubernetes/pkg/kubelet/metrics/collectors/resource_metrics.go, pkg/kubelet/server/server.go
-(containerPrometheusLabelsFunc), pkg/kubelet/prober/prober_manager.go,
+Sources: k8s.io/kubernetes/pkg/kubelet/metrics/collectors/resource_metrics.go, 1.26 to 1.36,
+pkg/kubelet/server/server.go (containerPrometheusLabelsFunc), pkg/kubelet/prober/prober_manager.go,
 github.com/google/cadvisor/metrics/prometheus.go, 1.36.
 """
 

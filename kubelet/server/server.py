@@ -26,6 +26,7 @@ from kubeskew.kubelet.containers import http_client
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
 from kubeskew.kubelet.server import portforward, remotecommand
 from kubeskew.kubelet.server.access import Access
+from kubeskew.kubelet.server.configz import kubelet_configuration
 from kubeskew.kubelet.server.logs import LogOptions, container_logs
 from kubeskew.kubelet.server.metrics import CONTENT_TYPE, cadvisor_metrics, probe_metrics, resource_metrics
 from kubeskew.kubelet.server.remotecommand import (
@@ -194,16 +195,7 @@ class Routes:
         return web.Response(body=page(self._view).encode(), headers={"Content-Type": CONTENT_TYPE})
 
     async def _configz(self, _request: web.BaseRequest, _parts: list[str]) -> web.StreamResponse:
-        config = {
-            "kind": "KubeletConfiguration",
-            "apiVersion": "kubelet.config.k8s.io/v1beta1",
-            "nodeStatusUpdateFrequency": "10s",
-            "nodeStatusReportFrequency": "5m0s",
-            "maxPods": 110,
-            "containerLogMaxSize": "10Mi",
-            "clusterDomain": "cluster.local",
-            "clusterDNS": ["10.96.0.10"],
-        }
+        config = kubelet_configuration(self._view.features.configuration, self._view.settings)
         return web.Response(body=orjson.dumps({"kubeletconfig": config}), content_type="application/json")
 
     async def _stats(self, _request: web.BaseRequest, parts: list[str]) -> web.StreamResponse:

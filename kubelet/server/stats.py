@@ -7,6 +7,7 @@ stats/v1alpha1.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from kubeskew.apimachinery.clock import Clock, timestamp
 from kubeskew.apimachinery.objects import Object
@@ -56,6 +57,7 @@ class NodeView:
     capacity: Mapping[str, str]
     probes: ProbeCounts = field(default_factory=ProbeCounts)
     ended: EndedUsage = field(default_factory=EndedUsage)
+    settings: Mapping[str, Any] = field(default_factory=dict)  # of its KubeletConfiguration
 
     def pod(self, namespace: str, name: str) -> Object | None:
         found = (namespace, name)

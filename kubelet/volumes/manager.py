@@ -88,6 +88,7 @@ class VolumeManager:
         self._files = files
         self._memory = memory
         self._mounted: dict[str, dict[str, MountedVolume]] = {}  # by pod UID and name
+        self._unchanged: dict[str, dict[str, None]] = {}  # texts about owners, by pod UID
 
     def mounted(self, uid: str) -> Mapping[str, MountedVolume]:
         return self._mounted.get(uid) or {}
@@ -114,6 +115,7 @@ class VolumeManager:
                 failures.append(str(error))
             except ConfigError as error:  # no step was reached
                 unprocessed[name] = str(error)
+            self._note_owners(uid, name)
         if unprocessed:
             names = " ".join(sorted(unprocessed))
             missing = " ".join(sorted(v["name"] for v in used_volumes(pod) if v["name"] not in mounted))
@@ -326,14 +328,18 @@ class VolumeManager:
         self.tear_down(uid)
         self._files.remove_tree(self._node.directories.pod(uid))
 
-    def report_owners(self) -> list[str]:
-        """Words what files could not be given to whom, by volume, since the last call."""
-        lines: dict[str, None] = {}
-        for path, user, group in self._files.take_unchanged():
+    def _note_owners(self, uid: str, name: str) -> None:
+        """Takes note of the users and groups to whom files of the volume could not be given."""
+        for _, user, group in self._files.take_unchanged():
             whom = f"user {user}" if user >= 0 else f"group {group}"
-            where = self._node.directories.node_path(_volume_directory(path))
-            lines[f"Files of {where} cannot be given to {whom}: the kubelet does not run as root"] = None
-        return [*lines]
+            text = (
+                f"Files of volume {quoted(name)} cannot be given to {whom}: the kubelet does not run as root"
+            )
+            self._unchanged.setdefault(uid, {})[text] = None
+
+    def take_unchanged(self, uid: str) -> list[str]:
+        """Words whose files could not be given to whom, since the last call."""
+        return [*self._unchanged.pop(uid, {})]
 
     def _words(self, error: OSError | ConfigError) -> str:
         if not isinstance(error, OSError):
@@ -354,11 +360,3 @@ def _unmatched(name: str) -> str:
 def _no_driver(step: str, source: Object) -> str:
     missing = f"driver name {source.get('driver')} not found in the list of registered CSI drivers"
     return f"kubernetes.io/csi: {step}: {missing}"
-
-
-def _volume_directory(path: Path) -> Path:
-    """The volume's directory within that of its pod."""
-    parts = path.parts
-    if "volumes" not in parts:
-        return path.parent
-    return Path(*parts[: parts.index("volumes") + 3])

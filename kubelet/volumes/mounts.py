@@ -93,13 +93,17 @@ class ContainerMounts:
         return ContainerMount("", Mount(_absolute(path), file))
 
     def device_mounts(self, mounts: Sequence[HostMount]) -> list[ContainerMount]:
-        """The mounts that device plugins and CDI ask for. Raises ConfigError."""
+        """The mounts that device plugins and CDI ask for: paths of the node, if they are there, else of this
+        machine, because drivers may run on either. Raises ConfigError."""
         found = []
         for mount in mounts:
             try:
                 place = self._root.resolve(mount.host_path)
             except OSError as error:
                 raise ConfigError(go_error("stat", mount.host_path, error)) from None
+            own = Path(mount.host_path)
+            if self._files.status(place) is None and self._files.status(own) is not None:
+                place = own
             found.append(ContainerMount("", Mount(mount.path, place, mount.read_only)))
         return found
 

@@ -166,7 +166,7 @@ class DirectoryVolumes:
         try:
             await self._volumes.manager.set_up(pod)
         finally:
-            for text in self._volumes.manager.report_owners():
+            for text in self._volumes.manager.take_unchanged(pod_spec.uid_of(pod)):
                 log.warning("pod %s: %s", pod_spec.full_name(pod), text)
                 self._recorder.event(pod, "Warning", "VolumeOwnershipUnchanged", text)
 

@@ -251,6 +251,14 @@ class Cluster:
             process.pid, process.birth = 0, ""
         if state.network_socket:
             NetworkAgent(state.network_socket).end()  # it outlives the component
+        places = sorted(
+            self.directory.kubelet_root().glob("*/host")
+        )  # of nodes whose containers are processes
+        if places:
+            from kubeskew.kubelet.containers.host.cleanup import cleanup
+
+            for place in places:
+                await asyncio.to_thread(cleanup, place)
         platform.remove_runtime_dir(state)
         self.directory.save(state)
 

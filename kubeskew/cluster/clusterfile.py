@@ -14,7 +14,7 @@ from kubeskew.apimachinery.known_names import CONTROLLER, DRIVER, METRICS_SERVER
 from kubeskew.apimachinery.versions import DEFAULT_VERSION, MINORS, SUPPORTED
 from kubeskew.kubelet.drivers.profiles import PROFILES
 from kubeskew.kubelet.drivers.settings import APIS, FLAGS
-from kubeskew.kubelet.node.config import POLICIES, RESERVED
+from kubeskew.kubelet.node.config import IMAGE_POLICIES, POLICIES, RESERVED, RUNTIMES
 
 Schema = dict[str, Any]
 
@@ -236,6 +236,51 @@ DRIVER_KEYS: Keys = {
     ),
 }
 
+IMAGE_KEYS: Keys = {
+    "path": Key(
+        "A root file system, an OCI layout or an archive (`docker save`, `skopeo`); for `runtime: host`.",
+        TEXT,
+        "path: ./agnhost.tar",
+    ),
+    "program": Key("A program of this machine; for `runtime: host`.", TEXT, "program: /bin/busybox"),
+    "runsFor": Key(
+        "Seconds until an acted container ends by itself, unless an annotation says otherwise.",
+        {"type": "number", "minimum": 0},
+        "runsFor: 5",
+    ),
+    "exitCode": Key(
+        "Its exit code then; without `runsFor` a container whose command is not known ends at once.",
+        {"type": "integer", "minimum": 0, "maximum": 255},
+        "exitCode: 1",
+    ),
+    "onSigterm": Key(
+        "`ignore`, or the seconds that an acted container lives after SIGTERM.",
+        {"type": ["string", "number"], "pattern": "^(ignore|exit|[0-9]+([.][0-9]+)?)$", "minimum": 0},
+        "onSigterm: ignore",
+        expected="ignore, exit or a number of seconds",
+    ),
+}
+CONTAINER_KEYS: Keys = {
+    "runtime": Key(
+        "What runs containers: `simulated` acts them, `host` runs processes of this machine in namespaces, "
+        "`host-plain` without.",
+        {"enum": [*RUNTIMES]},
+        "runtime: simulated",
+    ),
+    "images": Key(
+        "What images are, by names with wildcards; the first name that fits counts. A relative path begins "
+        "at the cluster file.",
+        {"type": ["object", "null"], "additionalProperties": object_of(IMAGE_KEYS)},
+        'images: {"example.com/job:*": {runsFor: 5, exitCode: 1}}',
+    ),
+    "imagePolicy": Key(
+        "What an image without an entry is: `strict` cannot pull it, as from a registry that does not have "
+        "it; `simulate` acts it. By default `simulate` with `runtime: simulated`, else `strict`.",
+        {"enum": [*IMAGE_POLICIES]},
+        "imagePolicy: strict",
+    ),
+}
+
 NODE_KEYS: Keys = {
     "name": Key(
         "The node's name; with `count`, what the names begin with.",
@@ -291,6 +336,7 @@ NODE_KEYS: Keys = {
         },
         'kubeReserved: {cpu: "1", memory: 1Gi}',
     ),
+    **CONTAINER_KEYS,
 }
 
 CLUSTER_KEYS: Keys = {
@@ -359,6 +405,7 @@ CLUSTER_KEYS: Keys = {
         "real: [scheduler, controller-manager]",
         expected=f"a list of {', '.join(REAL)}",
     ),
+    **CONTAINER_KEYS,
     "components": Key(
         "What is otherwise for a kind of component (`scheduler`, `kubelet`) or for one (`apiserver-2`, "
         "`kubelet/NODE`).",

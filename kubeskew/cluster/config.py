@@ -5,6 +5,7 @@
 
 import os
 import re
+import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -45,6 +46,8 @@ from kubeskew.kubelet.node import config as node_settings
 
 _SHAPE = object_of(CLUSTER_KEYS)
 _OF_PROGRAMS = ("binary", "args", "env")
+_NODE_SETTINGS = (*node_settings.SETTINGS_KEYS, *node_settings.CONTAINER_KEYS)
+_PATHS = ("path", "program")  # of an image
 DEFAULT_NODES = 3
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 DEFAULT_CAPACITY = {"cpu": "8", "memory": "32Gi", "pods": "110", "ephemeral-storage": "100Gi"}
@@ -84,7 +87,7 @@ class NodeSpec:
             taints=tuple(value.get("taints") or ()),
             drivers=tuple(value.get("drivers") or ()),
             device_plugins=tuple(value.get("devicePlugins") or ()),
-            settings={key: value[key] for key in node_settings.SETTINGS_KEYS if key in value},
+            settings={key: value[key] for key in _NODE_SETTINGS if key in value},
             control_plane=bool(value.get("controlPlane")),
         )
 
@@ -107,6 +110,7 @@ class ClusterSpec:
     metrics: bool | None = None  # whether there is a metrics server; None: as `like` has it
     binaries: str = ""  # a folder of real programs by version
     real: tuple[str, ...] = ()  # kinds of components that take them
+    containers: Mapping[str, Any] = field(default_factory=dict)  # runtime, images, imagePolicy
 
     @property
     def programs(self) -> dict[str, dict[str, Any]]:
@@ -121,7 +125,8 @@ class ClusterSpec:
     @property
     def has_network(self) -> bool:
         """Pods that are processes of this machine have a network of their own."""
-        return any(node.settings.get("runtime") == "host" for node in self.nodes)
+        common = self.containers.get("runtime")
+        return any(node.settings.get("runtime", common) == "host" for node in self.nodes)
 
     @property
     def server_names(self) -> tuple[str, ...]:
@@ -149,6 +154,7 @@ class ClusterSpec:
         storage: str = "",
         binaries: str = "",
         real: Sequence[str] | None = None,
+        containers: Mapping[str, Any] | None = None,
     ) -> "ClusterSpec":
         """Flags take precedence. Raises UserError for combinations that are impossible."""
         spec = replace(
@@ -161,6 +167,7 @@ class ClusterSpec:
             storage=storage or self.storage,
             binaries=binaries or self.binaries,
             real=self.real if real is None else tuple(real),
+            containers=over(containers or {}, self.containers),
         )
         if version is not None:
             spec = replace(spec, version=version)
@@ -177,6 +184,16 @@ class ClusterSpec:
         taints = ({"key": CONTROL_PLANE, "effect": "NoSchedule"},) if self.nodes else ()
         node = NodeSpec(f"{self.like}-control-plane", taints=taints, control_plane=True)
         return replace(self, nodes=(node, *self.nodes))
+
+
+def over(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of containers, of which the first ones count; its images come first."""
+    merged = {**second, **first}
+    if "images" in merged:
+        images = first.get("images") or {}
+        others = second.get("images") or {}
+        merged["images"] = {**images, **{name: each for name, each in others.items() if name not in images}}
+    return merged
 
 
 def numbered_nodes(count: int) -> tuple[NodeSpec, ...]:
@@ -219,7 +236,9 @@ def parse(value: Any, source: str, base: Path | None = None) -> ClusterSpec:
         gates=_gates(cluster.get("featureGates") or {}, version, f"{source}: featureGates"),
         bugs=_bugs(cluster.get("bugs") or {}, f"{source}: bugs"),
         runtime_config=_runtime_config(cluster.get("runtimeConfig") or {}, f"{source}: runtimeConfig"),
-        nodes=numbered_nodes(DEFAULT_NODES) if nodes is None else _nodes(nodes, f"{source}: nodes"),
+        nodes=numbered_nodes(DEFAULT_NODES)
+        if nodes is None
+        else _nodes(nodes, f"{source}: nodes", base or Path.cwd()),
         overrides=_overrides(cluster.get("components") or {}, f"{source}: components", base or Path.cwd()),
         servers=cluster.get("ha", 1),
         verbosity=cluster.get("verbosity", 0),
@@ -228,6 +247,7 @@ def parse(value: Any, source: str, base: Path | None = None) -> ClusterSpec:
         metrics=cluster.get("metricsServer"),
         binaries=absolute(cluster.get("binaries") or "", base or Path.cwd()),
         real=tuple(kind for kind in REAL if kind in (cluster.get("real") or ())),
+        containers=_containers(cluster, base or Path.cwd()),
     ).with_control_plane(source)
     _check_overrides(spec, f"{source}: components")
     if differing := differing_delays(entry for node in spec.nodes for entry in node.drivers):
@@ -365,14 +385,30 @@ def absolute(path: str, base: Path) -> str:
     return os.path.normpath(base / Path(path).expanduser()) if path else ""
 
 
-def _nodes(value: list[dict[str, Any]], where: str) -> tuple[NodeSpec, ...]:
+def _containers(value: Mapping[str, Any], base: Path) -> dict[str, Any]:
+    """The runtime, images and policy of a cluster or a node, with absolute paths."""
+    found = {key: value[key] for key in node_settings.CONTAINER_KEYS if value.get(key) is not None}
+    if "images" in found:
+        found["images"] = {
+            name: {key: absolute(each, base) if key in _PATHS else each for key, each in entry.items()}
+            for name, entry in found["images"].items()
+        }
+    return found
+
+
+def is_program(path: Path) -> bool:
+    """A file that can be executed, and is no archive."""
+    return path.is_file() and os.access(path, os.X_OK) and not tarfile.is_tarfile(path)
+
+
+def _nodes(value: list[dict[str, Any]], where: str, base: Path) -> tuple[NodeSpec, ...]:
     nodes: list[NodeSpec] = []
     for position, item in enumerate(value):
-        nodes += _node(item, f"{where}[{position}]", len(nodes))
+        nodes += _node(item, f"{where}[{position}]", len(nodes), base)
     return tuple(nodes)
 
 
-def _node(node: dict[str, Any], where: str, so_far: int) -> list[NodeSpec]:
+def _node(node: dict[str, Any], where: str, so_far: int, base_path: Path) -> list[NodeSpec]:
     base, count = node.get("name") or "node", node.get("count", 1)
     drivers, plugins = node.get("drivers") or (), node.get("devicePlugins") or ()
     for at, driver in enumerate(drivers):
@@ -381,7 +417,9 @@ def _node(node: dict[str, Any], where: str, so_far: int) -> list[NodeSpec]:
         _check_resource(plugin["resource"], f"{where}.devicePlugins[{at}].resource")
     try:
         settings = node_settings.parse_settings(
-            {key: node[key] for key in node_settings.SETTINGS_KEYS if key in node}, where
+            {key: node[key] for key in node_settings.SETTINGS_KEYS if key in node}
+            | _containers(node, base_path),
+            where,
         )
     except node_settings.SettingsError as error:
         raise UserError(str(error)) from error

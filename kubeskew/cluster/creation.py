@@ -186,6 +186,7 @@ def plan(
         binaries=spec.binaries,
         real=[*spec.real],
         programs=spec.programs,
+        containers=dict(spec.containers),
     )
     check_folder(state.binaries, state.real)
     check_settings(state)

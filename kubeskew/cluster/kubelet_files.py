@@ -59,7 +59,8 @@ def restore_kubelet_files(directory: StateDir, revision: int, target: StateDir) 
 
 def _nodes(directory: StateDir) -> list[Path]:
     root = directory.kubelet_root()
-    return sorted(path for path in root.iterdir() if path.is_dir()) if root.is_dir() else []
+    # The images of containers, which all nodes share, are in a directory whose name begins with a dot.
+    return sorted(path for path in root.glob("[!.]*") if path.is_dir())
 
 
 def kubelet_file(directory: StateDir, state: State, node: str, name: str) -> Path:

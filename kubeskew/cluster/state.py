@@ -146,6 +146,7 @@ class State:
     binaries: str = ""  # the folder of real programs by version
     real: list[str] = field(default_factory=list)  # kinds of components that take real programs from it
     programs: dict[str, dict[str, Any]] = field(default_factory=dict)  # binary, args, env by component name
+    containers: dict[str, Any] = field(default_factory=dict)  # runtime, images and imagePolicy of all nodes
 
     @property
     def server(self) -> str:
@@ -376,6 +377,7 @@ class StateDir:
                 binaries=value.get("binaries", ""),
                 real=value.get("real", []),
                 programs=value.get("programs", {}),
+                containers=value.get("containers", {}),
             )
         except (KeyError, TypeError) as error:
             raise self._unreadable(f"not a record of a cluster: {error}") from error
@@ -403,6 +405,7 @@ class StateDir:
             "binaries": state.binaries,
             "real": state.real,
             "programs": state.programs,
+            "containers": state.containers,
         }
         write_secret(self.record, json.dumps(value, indent=1))
 

@@ -145,6 +145,15 @@ def test_nothing_to_run_is_wrong_usage(tmp_path: Path, specs: dict[str, str], ca
     assert "no spec is chosen" in capsys.readouterr().err
 
 
+def test_an_interrupted_spec_says_what_it_waited_for():
+    """The failure that follows the interruption is its message, not the interruption."""
+    spec = {"LeafNodeType": "It", "LeafNodeText": "a", "State": "interrupted"}
+    spec |= {"Failure": {"Message": "Interrupted by User"}}
+    spec |= {"AdditionalFailures": [{"State": "failed", "Failure": {"Message": "no pod ran"}}]}
+    verdict = suite.verdict_of([{"SpecReports": [spec]}], "a")
+    assert (verdict.state, verdict.message) == ("lost", "no pod ran")
+
+
 def test_those_that_must_be_alone_come_last():
     """Serial specs run one by one after all others."""
     running: list[str] = []

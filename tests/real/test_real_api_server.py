@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 from asking import CONFIG_MAPS, Local, config_map, eventually
+from postgresql_server import PostgreSQLServer
 
 pytestmark = [pytest.mark.real, pytest.mark.cluster, pytest.mark.timeout(600)]
 
@@ -108,3 +109,21 @@ def test_real_and_emulated_servers_share_a_log(local: Local, binaries: Path, tmp
     local.run("kill", "apiserver-1")
 
     assert all(len(local.get(CONFIG_MAPS, "any")["items"]) >= 10 for _ in range(20))
+
+
+@pytest.mark.postgresql
+def test_a_real_server_over_postgresql(local: Local, binaries: Path, postgresql: PostgreSQLServer):
+    """The log may be in PostgreSQL: a real server's objects are an emulated one's, and the other way round,
+    and what was written outlives a kill."""
+    flags = ("--binaries", str(binaries), "--real", "apiserver", "--storage", postgresql.fresh())
+    local.run("up", "--version", "1.36", "--nodes", "1", *flags)
+    assert {*real_ones(local)} == {"apiserver"}
+    made = local.create(CONFIG_MAPS, config_map("a"))
+    local.run("kill", "apiserver")
+    local.run("restart", "apiserver", "--real", "none")
+    assert local.get(f"{CONFIG_MAPS}/a") == made
+    local.create(CONFIG_MAPS, config_map("b"))
+    local.run("restart", "apiserver", "--real", "apiserver")
+    assert local.get(f"{CONFIG_MAPS}/b")["data"] == {"a": "b"}
+    created = [event for event in local.events() if event["object"].endswith((" default/a", " default/b"))]
+    assert [event["server"][:6].rstrip(".") for event in created] == ["v1.36", "1.36"]

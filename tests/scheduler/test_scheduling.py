@@ -77,7 +77,7 @@ async def test_pod_is_tried_again_when_the_one_comes_that_it_wants_to_be_near():
 
 
 async def test_an_attempt_for_a_pod_that_is_being_deleted_is_skipped_with_an_event():
-    """A pod that finalizers keep is not tried again after its deletion; an event says that it was its turn."""
+    """A pod that finalizers keep is not tried again after its deletion; an event says that it would be."""
     async with running(Cluster()) as cluster:
         await cluster.node(cpu="1")
         await cluster.pod(requests={"cpu": "2"}, finalizers=["example.com/keep"])

@@ -44,6 +44,23 @@ def tag(found: dict[str, Any], component: str) -> str:
     return str(found[f"{component}-{NODE}"]["spec"]["containers"][0]["image"].rpartition(":")[2])
 
 
+@pytest.mark.parametrize(
+    ("version", "etcd", "coredns"),
+    [("1.31", "3.5.24-0", "v1.11.3"), ("1.34", "3.6.5-0", "v1.12.1"), ("1.36", "3.6.8-0", "v1.14.2")],
+)
+def test_versions_of_kubeadm(simulated_cluster: MakesClusters, version: str, etcd: str, coredns: str):
+    """Etcd and CoreDNS have the versions of the newest kubeadm of the minor (app/constants/constants.go)."""
+    cluster = simulated_cluster(version=version, like="kind", nodes=[{"name": "kind-worker"}])
+
+    async def story() -> None:
+        found = await until(cluster, run)
+        images = [pod["spec"]["containers"][0]["image"] for pod in found.values()]
+        assert tag(found, "etcd") == etcd
+        assert f"registry.k8s.io/coredns/coredns:{coredns}" in images
+
+    cluster.run(story())
+
+
 def test_a_cluster_like_kind(simulated_cluster: MakesClusters):
     """The pods of kind run; images show versions, also after an upgrade; a deleted mirror is back."""
     cluster = simulated_cluster(version="1.35", like="kind", nodes=[{"name": "kind-worker"}])

@@ -532,7 +532,7 @@ class _Write:
         """
         if not managed.managers:
             existing = self._updater.versioned(live, self._api_version)
-            why = f"failed to convert new object ({manager_name(live)}) to smd typed"  # (from memory)
+            why = f"failed to convert new object ({manager_name(live)}) to smd typed"
             why = f"failed to create manager for existing fields: {why}"
             _validated(existing, why, allow_duplicates=duplicates)
             managed = self._tracked(before, live, managed, BEFORE_FIRST_APPLY)

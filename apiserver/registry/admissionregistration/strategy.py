@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from kubeskew.apimachinery.field import FieldError, forbidden
+from kubeskew.apimachinery.go_formats import label_selector_text
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.http.request import RequestInfo
 from kubeskew.apiserver.registry.admissionregistration import expression_checks
@@ -227,21 +228,5 @@ def admission_policy_binding_cells(subject: Subject) -> Cells:
     if reference.get("name"):
         parameters = f"{reference.get('namespace') or '*'}/{reference['name']}"
     elif reference.get("selector") is not None:
-        parameters = _selector_as_go(reference["selector"])
+        parameters = label_selector_text(reference["selector"])
     return {"PolicyName": subject.text("spec", "policyName"), "ParamRef": parameters}
-
-
-def _selector_as_go(selector: Object) -> str:
-    """The form is that of the Go type's generated stringer (meta/v1/generated.pb.go, 1.36)."""
-    pairs = sorted((selector.get("matchLabels") or {}).items())
-    labels = "".join(f"{key}: {value}," for key, value in pairs)
-    expressions = "".join(
-        f"LabelSelectorRequirement{{Key:{expression.get('key', '')},"
-        f"Operator:{expression.get('operator', '')},"
-        f"Values:[{' '.join(expression.get('values') or ())}],}},"
-        for expression in selector.get("matchExpressions") or ()
-    )
-    return (
-        f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},"
-        f"MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
-    )

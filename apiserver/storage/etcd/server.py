@@ -182,8 +182,8 @@ class EtcdServer:
     async def txn(self, data: bytes) -> bytes:
         request = parsed(TxnRequest, data)
         check_txn(request)
-        if not _read_only(request):
-            _check_size(data)
+        if _is_large(data) and not _read_only(request):
+            raise EtcdError(errors.REQUEST_TOO_LARGE)
         return await self._write(_keys(request), lambda evaluation: evaluation.txn(request))
 
     async def compact(self, data: bytes) -> bytes:
@@ -375,8 +375,12 @@ class EtcdServer:
 
 
 def _check_size(data: bytes) -> None:
-    if len(data) + _RAFT_BYTES > MAX_REQUEST_BYTES:
+    if _is_large(data):
         raise EtcdError(errors.REQUEST_TOO_LARGE)
+
+
+def _is_large(data: bytes) -> bool:
+    return len(data) + _RAFT_BYTES > MAX_REQUEST_BYTES
 
 
 def _answer(answer: Message) -> bytes:

@@ -113,8 +113,9 @@ class Cgroups:
         resident = fields.get("anon" if self._unified else "total_rss", 0)
         return Usage(seconds, max(used - inactive, 0), resident, len(self.processes(name)))
 
-    def remove_all(self) -> None:
-        """Removes the cgroups of all containers, which have ended, and the directories above them."""
+    def remove_all(self) -> bool:
+        """Removes the cgroups of all containers, which have ended, and the directories above them; False if
+        one is in use still."""
         for directory in self._distinct():
             with contextlib.suppress(OSError):
                 for entry in sorted(directory.iterdir()):
@@ -122,6 +123,7 @@ class Cgroups:
                         with contextlib.suppress(OSError):
                             entry.rmdir()
                 directory.rmdir()
+        return not any(directory.exists() for directory in self._distinct())
 
     def _distinct(self) -> list[Path]:
         return [*dict.fromkeys(self.directories.values())]

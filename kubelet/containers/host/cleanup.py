@@ -59,7 +59,8 @@ def _clean(directory: Path, record: dict[str, Any]) -> None:
         for process in left:
             _kill(process)
         _pause()
-    groups.remove_all()
+    while not groups.remove_all() and not over():  # processes that nobody has waited for yet are in them
+        _pause()
     _open(containers)
 
 

@@ -100,16 +100,13 @@ def make_sandbox(spec: dict[str, Any], network: int | None, status: int, answer:
     """The child of the shim that makes a pod's namespaces; passes them on as files: uts, ipc, net, pid."""
     with _reported(status):
         _keep_only([status, answer.fileno(), *([] if network is None else [network])])
-        flags = 0
+        has_network = network is not None or spec["own_network"]
         if network is not None:
             syscalls.setns(network)
-        elif spec["own_network"]:
-            flags |= CLONE_NEWNET
-        flags |= 0 if spec["host_network"] else CLONE_NEWUTS
-        flags |= 0 if spec["host_ipc"] else CLONE_NEWIPC
-        syscalls.unshare(flags)
-        if not spec["host_network"]:
-            socket.sethostname(spec["hostname"][:64])
+        flags = CLONE_NEWUTS | (CLONE_NEWNET if network is None and has_network else 0)
+        syscalls.unshare(flags | (0 if spec["host_ipc"] else CLONE_NEWIPC))
+        socket.sethostname(spec["hostname"][:64])
+        if has_network:
             _prepare_network(own=network is None)
         for name, value in sorted(spec["sysctls"].items()):
             _set_sysctl(name, value)
@@ -120,7 +117,7 @@ def make_sandbox(spec: dict[str, Any], network: int | None, status: int, answer:
             if reaper == 0:
                 _reap_for_ever([])
         _write(status, {"pid": reaper})
-        kinds = [*([] if spec["host_network"] else ["uts", "net"]), *([] if spec["host_ipc"] else ["ipc"])]
+        kinds = ["uts", *(["net"] if has_network else []), *([] if spec["host_ipc"] else ["ipc"])]
         paths = {kind: f"/proc/self/ns/{kind}" for kind in kinds}
         if reaper > 0:
             paths["pid"] = f"/proc/{reaper}/ns/pid"
@@ -242,9 +239,10 @@ class _Terminal:
     """A terminal of the container's own devpts; its outer side goes to whoever asked."""
 
     def __init__(self, answer: int) -> None:
-        outer = os.open(
-            "/dev/pts/ptmx" if Path("/dev/pts/ptmx").exists() else "/dev/ptmx", os.O_RDWR | os.O_NOCTTY
-        )
+        try:
+            outer = os.open("/dev/pts/ptmx", os.O_RDWR | os.O_NOCTTY)
+        except OSError:  # the machine's own terminals
+            outer = os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY)
         fcntl.ioctl(outer, _UNLOCK_TERMINAL, struct.pack("i", 0))
         self.inner = fcntl.ioctl(outer, _OTHER_SIDE, os.O_RDWR | os.O_NOCTTY)
         with socket.socket(fileno=os.dup(answer)) as connection:
@@ -358,7 +356,7 @@ def _look_up(name: str, env: dict[str, str]) -> str:
 
 
 def _unfit(path: str) -> str:
-    """Why a file cannot be executed."""
+    """The reason why a file cannot be executed; empty if it can be."""
     try:
         mode = Path(path).stat().st_mode
     except OSError as error:

@@ -20,7 +20,7 @@ class LogFollower:
             self._file.seek(0, os.SEEK_END)
 
     def read(self) -> Iterator[LogLine]:
-        """What has been added since the last call."""
+        """The lines that have been added since the last call."""
         if self._file is None:
             if not self._path.exists():
                 return

@@ -12,15 +12,18 @@ from kubeskew.kubelet.containers.host.image_service import HostImages
 from kubeskew.kubelet.containers.host.images.store import ImageSource, ImageStore
 from kubeskew.kubelet.containers.host.runtime import HostRuntime
 
+_NETWORK_SECONDS = 30.0  # for which a kubelet waits for the network of pods, which may start with it
+
 
 class NodePlace(NamedTuple):
-    """The directories of one node's runtime and of the images of all nodes; the socket of the network of
-    pods, empty if they have none; the node's address."""
+    """The directories of one node's runtime and of the images of all nodes; the node's address; the socket of
+    the network of pods and the range of their addresses, empty if they have none."""
 
     directory: Path
     images: Path
+    address: str
     network: str = ""
-    address: str = ""
+    pods: str = ""
 
 
 def host_runtime(
@@ -33,6 +36,7 @@ def host_runtime(
     plain: bool = False,
 ) -> tuple[HostRuntime, HostImages]:
     images = HostImages(place.directory / "images.json", ImageStore(place.images), sources)
+    network = NetworkAgent(place.network, _NETWORK_SECONDS) if place.network and not plain else None
     runtime = HostRuntime(
         place.directory,
         node_name,
@@ -40,15 +44,16 @@ def host_runtime(
         clock,
         entropy,
         plain=plain,
-        networks=NetworkAgent(place.network) if place.network and not plain else None,
-        addresses=pod_range(node_name),
+        networks=network,
+        addresses=IPv4Network(place.pods) if place.pods else pod_range(node_name),
         node_address=place.address,
     )
     return runtime, images
 
 
 def pod_range(node_name: str) -> IPv4Network:
-    """The /24 of a node's pods. Two nodes may have the same one: the network refuses an address in use."""
+    """A /24 for a node's pods, by its name. Nodes may have the same one: the network refuses an address that
+    another pod has."""
     networks = [*POD_RANGE.subnets(new_prefix=24)]
     digest = hashlib.sha256(node_name.encode()).digest()
     return networks[1 + int.from_bytes(digest[:4]) % (len(networks) - 2)]

@@ -13,6 +13,7 @@ import errno
 import fcntl
 import hashlib
 import json
+import logging
 import os
 import signal
 import socket
@@ -35,7 +36,7 @@ from kubeskew.kubelet.containers.host.image_service import HostImages
 from kubeskew.kubelet.containers.host.images.image_config import DEFAULT_PATH, UnpackedImage
 from kubeskew.kubelet.containers.host.images.store import size_of
 from kubeskew.kubelet.containers.host.shim_client import ShimClient, ShimError, ShimGoneError
-from kubeskew.kubelet.containers.host.shim_record import CONTAINERS, EXITS, RECORD
+from kubeskew.kubelet.containers.host.shim_record import CONTAINERS, EXITS, RECORD, REMOVED
 from kubeskew.kubelet.containers.host.users import NETWORK, User, capabilities_of, user_of
 from kubeskew.kubelet.containers.runtime_service import (
     CommandResult,
@@ -51,6 +52,8 @@ from kubeskew.kubelet.containers.runtime_service import (
 )
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox, full_image_name, sandbox_from
 from kubeskew.kubelet.files import UNJOURNALLED
+
+log = logging.getLogger(__name__)
 
 _NOT_STARTED = (
     "failed to create containerd task: failed to create shim task: OCI runtime create failed: "
@@ -74,7 +77,6 @@ _STOP_SECONDS = 2.0
 _POLL_SECONDS = 0.1
 _RETRY_SECONDS = 1.0
 _ADDRESS_TRIES = 250
-_NETWORK_TRIES = 300
 _DEFAULT_SIGNAL = "SIGTERM"
 
 
@@ -100,6 +102,7 @@ class PodNetworks(Protocol):
 class HostRuntime:
     """Runs the pods of one node. Call `load` first."""
 
+    writes_logs = True
     runs_programs = True
 
     def __init__(
@@ -170,12 +173,15 @@ class HostRuntime:
         await self._connect()
 
     async def run(self) -> None:
-        while True:
-            await self._shim_lost.wait()
-            try:
-                await self._connect()
-            except ContainerRuntimeError:
-                await self._clock.sleep(_RETRY_SECONDS)
+        try:
+            while True:
+                await self._shim_lost.wait()
+                try:
+                    await self._connect()
+                except ContainerRuntimeError:
+                    await self._clock.sleep(_RETRY_SECONDS)
+        finally:
+            self.disconnect()
 
     def disconnect(self) -> None:
         """Leaves the containers to themselves."""
@@ -220,18 +226,17 @@ class HostRuntime:
                 os.close(fd)
 
     async def _network_namespaces(self, networks: PodNetworks) -> tuple[int, int]:
-        """The network may start at the same time. Raises ContainerRuntimeError."""
-        for _try in range(_NETWORK_TRIES):
-            try:
-                return await asyncio.to_thread(networks.namespaces)
-            except OSError as error:
-                refused = error
-                await self._clock.sleep(_POLL_SECONDS)
-        raise ContainerRuntimeError(f"the network of pods cannot be had: {refused}")
+        """Raises ContainerRuntimeError."""
+        try:
+            return await asyncio.to_thread(networks.namespaces)
+        except OSError as error:
+            raise ContainerRuntimeError(f"the network of pods cannot be had: {error}") from error
 
     def _take_up(self, hello: Mapping[str, Any]) -> None:
         """Brings the records up to what the shim has, and ends what no record knows."""
         known = set()
+        for left in sorted((self._directory / REMOVED).glob("*")):
+            self._post("remove_layer", path=str(left))
         for sandbox in self._sandboxes.values():
             changed = False
             for container in sandbox.containers:
@@ -334,7 +339,6 @@ class HostRuntime:
                 sandbox=sandbox.id,
                 hostname=config.hostname,
                 own_network=namespace is None and not config.host_network,
-                host_network=config.host_network,
                 host_ipc=config.host_ipc,
                 host_pid=config.host_pid,
                 shares_pid=config.shares_pid and not config.host_pid,
@@ -366,6 +370,9 @@ class HostRuntime:
                 return None, self._node_address
             add_node = self._networks.add_node
             return await _set_up(add_node, self._node_name, self._node_address), self._node_address
+        if self._networks is not None and config.uid in self._sandboxes:
+            with contextlib.suppress(OSError):
+                await asyncio.to_thread(self._networks.remove_pod, config.uid)  # of the sandbox before
         for _try in range(_ADDRESS_TRIES):
             address = self._address()
             if self._networks is None:
@@ -426,7 +433,7 @@ class HostRuntime:
         for container in sandbox.containers:
             self._forget(container)
         UNJOURNALLED.remove(self._directory / "pods" / f"{pod_uid}.json")
-        self._post("remove_layer", path=str(self._files_of(pod_uid)))
+        self._discard(self._files_of(pod_uid))
 
     # -- containers
 
@@ -469,7 +476,7 @@ class HostRuntime:
         )
         user = user_of(image.root, image.config.user, config.security)
         spec = self._spec(sandbox, container, config, image, user)
-        log = self._log(sandbox, container)
+        log_file = self._log(sandbox, container)
         self._being_started.add(container.id)
         try:
             answer = await self._client().call(
@@ -477,7 +484,7 @@ class HostRuntime:
                 container=container.id,
                 sandbox=sandbox.id,
                 spec=spec,
-                log=str(log),
+                log=str(log_file),
                 stdin=config.stdin,
                 stdin_once=config.stdin_once,
                 limits=_limits(config.resources, self._processes)._asdict(),
@@ -491,7 +498,7 @@ class HostRuntime:
             container.ends_at = container.started_at
             container.exit_code, container.reason = _START_ERROR_CODE, "StartError"
             container.message = _NOT_STARTED.format(error)
-            self._post("remove_layer", path=str(self._layer(container)))
+            self._discard(self._layer(container))
         finally:
             self._being_started.discard(container.id)
         sandbox.containers.append(container)
@@ -499,7 +506,7 @@ class HostRuntime:
         for old in [c for c in sandbox.containers if c.name == config.name and c.attempt < oldest]:
             sandbox.containers.remove(old)
             self._forget(old)
-            for path in sorted(log.parent.glob(f"{old.attempt}.log*")):
+            for path in sorted(log_file.parent.glob(f"{old.attempt}.log*")):
                 path.unlink(missing_ok=True)
         self._save(sandbox)
         if container.id in self._early_ends:
@@ -522,7 +529,7 @@ class HostRuntime:
             bool(capabilities & NETWORK & ~capabilities_of(_PLAIN_SECURITY)) or security.privileged
         )
         nested = rootless and not (keeps_network and user.uid == 0)
-        if rootless and len(user.groups) > 1:
+        if rootless and set(security.supplemental_groups) - {user.gid}:
             # runc's text, libcontainer/init_linux.go.
             raise ContainerRuntimeError(
                 _NOT_STARTED.format(
@@ -848,7 +855,17 @@ class HostRuntime:
     def _forget(self, container: Container) -> None:
         for known in (self._changed, self._host_pids, self._inner_pids):
             known.pop(container.id, None)
-        self._post("remove_layer", path=str(self._layer(container)))
+        self._discard(self._layer(container))
+
+    def _discard(self, path: Path) -> None:
+        """Removes a directory, in its own time: its name is free at once."""
+        moved = self._directory / REMOVED / self._identifier()
+        try:
+            moved.parent.mkdir(exist_ok=True)
+            path.rename(moved)
+        except OSError:
+            return  # it was never made
+        self._post("remove_layer", path=str(moved))
 
     def _layer(self, container: Container) -> Path:
         return self._directory / CONTAINERS / container.id
@@ -864,7 +881,10 @@ class HostRuntime:
         if sandbox.pod_uid in self._configs:
             record = {"config": self._configs[sandbox.pod_uid], "sandbox": sandbox}
             path = self._directory / "pods" / f"{sandbox.pod_uid}.json"
-            UNJOURNALLED.write(path, orjson.dumps(record, option=orjson.OPT_INDENT_2))
+            try:
+                UNJOURNALLED.write(path, orjson.dumps(record, option=orjson.OPT_INDENT_2))
+            except OSError as error:  # such as a full disk: the kubelet goes on with what it knows
+                log.warning("node %s: the record of a pod cannot be written: %s", self._node_name, error)
 
     def _identifier(self) -> str:
         return (self._entropy.uid() + self._entropy.uid()).replace("-", "")

@@ -11,6 +11,7 @@ import contextlib
 import errno
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -24,6 +25,7 @@ from kubeskew.apimachinery.clock import Clock, SystemClock
 from kubeskew.kubelet.containers.host import (
     cgroups,
     container_init,
+    disk_guard,
     plain_root,
     root_file_system,
     syscalls,
@@ -38,6 +40,7 @@ _MOST_UNSENT = 4 * 1024 * 1024  # of an attached client; one that lags more is d
 _DRAIN_SECONDS = 1.0
 _KILLED = 128 + signal.SIGKILL
 _REMOVAL_TRIES = 50
+_IDLE_SECONDS = 1.0  # between two looks whether a container runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,9 +174,20 @@ class Shim:
         listener.setblocking(False)
         loop.add_reader(listener.fileno(), self._accept, listener)
         ready()
+        guard = asyncio.create_task(self._guard_disk())
         await self._ended.wait()
+        guard.cancel()
         for container in self._containers.values():
             self._kill_all(container)
+
+    async def _guard_disk(self) -> None:
+        guard = disk_guard.DiskGuard(
+            lambda: disk_guard.free_bytes(self._directory),
+            lambda: {name: disk_guard.written_by(one.pid) for name, one in self._containers.items()},
+            lambda name: self._kill_all(self._containers[name]),
+        )
+        while True:
+            await self._clock.sleep(guard.look() if self._containers else _IDLE_SECONDS)
 
     def _accept(self, listener: socket.socket) -> None:
         with contextlib.suppress(OSError):
@@ -195,7 +209,7 @@ class Shim:
             answer = {"ok": await method(body, files, passed)}
         except _RequestError as error:
             answer = {"error": str(error), "kind": error.kind}
-        except (OSError, KeyError, TypeError, ValueError) as error:
+        except Exception as error:  # whoever asked gets it; the containers go on
             answer = {"error": str(error) or repr(error), "kind": "create"}
         finally:
             for fd in files:
@@ -810,6 +824,8 @@ def _serve(options: ShimOptions, groups: Cgroups, ready: int, *, rootless: bool,
             syscalls.mount("proc", "/proc", "proc")
         else:
             syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)
+        _soft, most = resource.getrlimit(resource.RLIMIT_NOFILE)  # there are some for each container
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         (options.directory / EXITS).mkdir(parents=True, exist_ok=True)
         listener = listen(options.directory)
         silence = os.open("/dev/null", os.O_RDWR)

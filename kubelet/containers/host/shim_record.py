@@ -4,6 +4,7 @@ from pathlib import Path
 
 SOCKET, RECORD, EXITS = "shim.sock", "shim.json", "exits"
 CONTAINERS = "containers"  # the directory with a directory for each container's files
+REMOVED = "removed"  # the directory of what is being removed
 MARK = "KUBESKEW_CONTAINER"  # in the environment of processes without namespaces
 
 

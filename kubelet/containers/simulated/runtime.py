@@ -4,8 +4,8 @@ There are no processes. A container is a record of when it began and when it end
 without a kubelet, and survives the kubelet's restart, upgrade and kill. What a container of a known command
 (`commands.py`) does follows from its record: its end and output depend only on its start and the clock. One
 whose command is not known runs until it is stopped, unless it is an init container, which ends with success.
-Annotations (`acting.py`) come before both. One file per pod, `<directory>/<pod uid>.json`, holds the sandbox
-and its containers.
+The image's entry in the cluster file comes before both, and annotations (`acting.py`) before it. One file per
+pod, `<directory>/<pod uid>.json`, holds the sandbox and its containers.
 """
 
 import asyncio
@@ -21,6 +21,7 @@ from kubeskew.apimachinery.clock import Clock, Entropy, later
 from kubeskew.kubelet.containers import acting
 from kubeskew.kubelet.containers.acting import Behaviour
 from kubeskew.kubelet.containers.event_log import STOPPED, ContainerEvents
+from kubeskew.kubelet.containers.image_entries import ImageEntries, entry_for
 from kubeskew.kubelet.containers.runtime_service import (
     CommandResult,
     CommandStreams,
@@ -31,6 +32,7 @@ from kubeskew.kubelet.containers.runtime_service import (
     ContainerRuntimeError,
     ContainerStats,
     Image,
+    ImageError,
     LogLine,
     PodSandboxConfig,
 )
@@ -50,6 +52,10 @@ _FIRST_HOST, _HOSTS = 2, 253  # of a node's addresses
 _START_CORE_SECONDS = 2e-9  # a counter at 0 would count as unknown, also of one that uses nothing
 _FOLLOWED_SECONDS = 600.0  # of a log at once
 _KEPT_ATTEMPTS = 2  # the newest one and one dead before it (the kubelet's default garbage collection)
+_UNKNOWN_IMAGE = (
+    'rpc error: code = NotFound desc = failed to pull and unpack image "{name}": '
+    'failed to resolve reference "{name}": {name}: not found'
+)
 _NOT_STARTED = (
     "failed to exec in container: failed to start exec: OCI runtime exec failed: exec failed: "
     'unable to start container process: exec: "{name}": {why}: unknown'
@@ -57,12 +63,18 @@ _NOT_STARTED = (
 
 
 class SimulatedImages:
-    """All images are there, and pulling one takes no time but on paper."""
+    """All images are there, or with `strict` those that have an entry; a pull takes time only on paper."""
+
+    def __init__(self, entries: ImageEntries = (), *, strict: bool = False) -> None:
+        self._entries = entries
+        self._strict = strict
 
     def images(self) -> Sequence[Image]:
         return ()
 
-    def image(self, name: str) -> Image:
+    def image(self, name: str) -> Image | None:
+        if self._strict and entry_for(self._entries, name) is None:
+            return None
         full = full_image_name(name)
         digest = hashlib.sha256(name.encode()).digest()
         size = int.from_bytes(digest[1:5]) % 100_000_000 + 2_000_000
@@ -71,7 +83,10 @@ class SimulatedImages:
         return Image(reference.rpartition("@")[2], reference, size, [full], seconds=seconds)
 
     async def pull_image(self, name: str) -> Image:
-        return self.image(name)
+        image = self.image(name)
+        if image is None:
+            raise ImageError("ErrImagePull", _UNKNOWN_IMAGE.format(name=full_image_name(name)))
+        return image
 
 
 class SimulatedRuntime:
@@ -81,6 +96,7 @@ class SimulatedRuntime:
     written: a kubelet that does not find it does the same again.
     """
 
+    writes_logs = False
     runs_programs = False
 
     def __init__(
@@ -90,7 +106,9 @@ class SimulatedRuntime:
         clock: Clock,
         entropy: Entropy,
         files: StateFiles = UNJOURNALLED,
+        entries: ImageEntries = (),
     ) -> None:
+        self._entries = entries
         self._directory = directory
         self._node_name = node_name
         self._files = files
@@ -159,7 +177,8 @@ class SimulatedRuntime:
 
     async def start_container(self, sandbox: Sandbox, config: ContainerConfig) -> Container:
         now = self._clock.now()
-        behaviour = Behaviour.of(config.annotations)
+        entry = entry_for(self._entries, config.image)
+        behaviour = Behaviour.of(config.annotations, entry.behaviour if entry is not None else Behaviour())
         before = sandbox.latest(config.name)
         container = Container(
             id=config.id or self._identifier(),

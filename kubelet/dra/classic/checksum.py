@@ -20,7 +20,7 @@ Fields = Mapping[str, Any]
 class EntryForm:
     """Names the members that a release's entry has."""
 
-    handles: bool  # since 1.28 (from memory; 1.29 surely): what drivers' controllers said of the claim
+    handles: bool  # since 1.28: what drivers' controllers said of the claim
     structured: bool  # 1.30: a handle may hold what the scheduler allocated
     semantic: bool = False  # 1.29+kep4381: the same, as KEP-4381 had drafted it
 

@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -25,11 +26,20 @@ from kubeskew.cli.commands.options import (
 )
 from kubeskew.cluster.change_plan import disagreements
 from kubeskew.cluster.clusterfile import LIKE
-from kubeskew.cluster.config import DEFAULT_NODES, ClusterSpec, check_storage, load, numbered_nodes
+from kubeskew.cluster.config import (
+    DEFAULT_NODES,
+    ClusterSpec,
+    absolute,
+    check_storage,
+    is_program,
+    load,
+    numbered_nodes,
+)
 from kubeskew.cluster.failures import UserError
 from kubeskew.cluster.programs.selection import ProgramFlags
 from kubeskew.cluster.skew import UPGRADE_ORDER
 from kubeskew.cluster.state import StateDir
+from kubeskew.kubelet.node.config import RUNTIMES
 
 to_option = click.option("--to", type=VERSION, required=True, help="The version to go to.")
 force_option = click.option(
@@ -79,6 +89,14 @@ force_programs_option = click.option(
 @click.option(
     "--config", type=click.Path(path_type=Path, dir_okay=False), help="A cluster file (docs/cluster-file.md)."
 )
+@click.option("--runtime", type=click.Choice(RUNTIMES), help="What runs containers [default: simulated].")
+@click.option(
+    "--image",
+    "images",
+    multiple=True,
+    metavar="NAME=PATH",
+    help="What an image is, by its name with wildcards: a directory, an OCI archive, or a program.",
+)
 @programs_options
 @force_programs_option
 def up(
@@ -92,6 +110,8 @@ def up(
     like: str | None,
     storage: str,
     config: Path | None,
+    runtime: str | None,
+    images: tuple[str, ...],
     programs: ProgramFlags,
     force: bool,
 ) -> None:
@@ -106,6 +126,7 @@ def up(
     kubeskew up --like kind --nodes 2
     kubeskew up --storage postgresql://kubeskew@db.example.com/kubeskew
     kubeskew up --config cluster.yaml
+    kubeskew up --runtime host --image 'busybox*=/bin/busybox'
     kubeskew up --version 1.36 --binaries ~/kubernetes --real scheduler,controller-manager
     """
     if directory.rewind_interrupted():
@@ -117,6 +138,7 @@ def up(
         *(version, parse_gates(feature_gates), nodes, servers, port, bugs, like or ""),
         check_storage(storage or None, "--storage"),
         *_programs(directory, base, programs),
+        containers=_containers(runtime, images),
     )
     if directory.exists():
         given = {
@@ -133,12 +155,27 @@ def up(
             or (programs.binaries and (programs.named or programs.real is not None)),
             "real": programs.real is not None or base.real,
             "programs": config,
+            "containers": config or runtime or images,
         }
         _check_agreement(directory, spec, {name for name, said in given.items() if said})
         _check_storage(directory, spec)
     change_timed(directory, lambda cluster: cluster.up(spec, force=force), *UPGRADE_ORDER)
     click.echo(f"The cluster is ready. Use it with:\n\n  export KUBECONFIG={directory.kubeconfig.absolute()}")
     click.echo(terminal.complete_commands("  kubectl get nodes\n\nStop it with `kubeskew down`."))
+
+
+def _containers(runtime: str | None, images: Sequence[str]) -> dict[str, Any]:
+    """The settings of containers that flags give, as in a cluster file. Raises UserError."""
+    entries = {}
+    for text in images:
+        name, equals, path = text.rpartition("=")
+        if not equals or not name or not path:
+            raise UserError(f"--image: expected NAME=PATH, found {text!r}")
+        place = Path(absolute(path, Path.cwd()))
+        if not place.exists():
+            raise UserError(f"--image: there is no {place}")
+        entries[name] = {"program" if is_program(place) else "path": str(place)}
+    return {**({"runtime": runtime} if runtime else {}), **({"images": entries} if entries else {})}
 
 
 def _programs(directory: StateDir, base: ClusterSpec, flags: ProgramFlags) -> tuple[str, Sequence[str]]:

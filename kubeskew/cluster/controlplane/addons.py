@@ -5,7 +5,8 @@ balance no services and create no volumes. The metrics server is a process of th
 Deployment shows it, as static pods show the control plane. Its objects are those of its components.yaml
 (kubernetes-sigs/metrics-server, manifests/).
 
-Source: kubeadm's add-ons (cmd/kubeadm/app/phases/addons), kind's manifests below /kind in its node image.
+Sources: kubeadm's add-ons (cmd/kubeadm/app/phases/addons, 1.36); pkg/build/nodeimage/const_{cni,storage}.go
+of kubernetes-sigs/kind in August 2026. Volumes and probes are left out.
 """
 
 import json
@@ -40,10 +41,10 @@ _PATHS = {
     "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings",
     "APIService": "/apis/apiregistration.k8s.io/v1/apiservices",
 }
-# DefaultCoreDNSVersion in cmd/kubeadm/app/constants/constants.go, by minor; a guess from 1.36 on.
+# CoreDNSVersion in cmd/kubeadm/app/constants/constants.go, 1.31 to 1.36, at the newest patches.
 _COREDNS = {
     26: "v1.9.3", 27: "v1.10.1", 28: "v1.10.1", 29: "v1.11.1", 30: "v1.11.1", 31: "v1.11.3", 32: "v1.11.3",
-    33: "v1.12.0", 34: "v1.12.1", 35: "v1.13.1",
+    33: "v1.12.0", 34: "v1.12.1", 35: "v1.13.1", 36: "v1.14.2",
 }  # fmt: skip
 NAMESPACE = "kube-system"
 METRICS_SERVER_USER = f"system:serviceaccount:{NAMESPACE}:{METRICS_SERVER}"

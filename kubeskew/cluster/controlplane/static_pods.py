@@ -17,10 +17,10 @@ _NAMES = {
     "controller-manager": ("kube-controller-manager", {"cpu": "200m"}),
     "scheduler": ("kube-scheduler", {"cpu": "100m"}),
 }
-# DefaultEtcdVersion in cmd/kubeadm/app/constants/constants.go, at first patches; a guess from 1.36.
+# DefaultEtcdVersion in cmd/kubeadm/app/constants/constants.go; from 1.31 on at the newest patches.
 _ETCD = {
-    26: "3.5.6-0", 27: "3.5.7-0", 28: "3.5.9-0", 29: "3.5.10-0", 30: "3.5.12-0", 31: "3.5.15-0",
-    32: "3.5.16-0", 33: "3.5.21-0", 34: "3.6.4-0", 35: "3.6.6-0",
+    26: "3.5.6-0", 27: "3.5.7-0", 28: "3.5.9-0", 29: "3.5.10-0", 30: "3.5.12-0", 31: "3.5.24-0",
+    32: "3.5.24-0", 33: "3.5.24-0", 34: "3.6.5-0", 35: "3.6.6-0", 36: "3.6.8-0",
 }  # fmt: skip
 
 

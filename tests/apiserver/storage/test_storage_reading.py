@@ -1,9 +1,11 @@
 """Reading the log of a cluster from outside, running or not."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
 
 import pytest
-from storage_cases import CLOCK, START, create, delete, pod, update, url_in
+from storage_cases import AUTHOR, CLOCK, START, create, delete, pod, update, url_in
 
 from kubeskew.apiserver.storage import sql_log
 from kubeskew.apiserver.storage.factory import MemoryStorage, SQLStorage
@@ -142,3 +144,42 @@ async def test_a_follower_learns_that_the_log_is_another(tmp_path):
         (tmp_path / "events.db").rename(tmp_path / "old.db")
         with pytest.raises(StorageError, match="removed or replaced, as by a rewind"):
             await anext(found)
+
+
+class SteppingClock:
+    """Stands still, but that each sleep steps on by a second, in which `meanwhile` is done."""
+
+    def __init__(self, meanwhile: Callable[[], Awaitable[None]]) -> None:
+        self.time = START
+        self._meanwhile = meanwhile
+
+    def now(self) -> datetime:
+        return self.time
+
+    def monotonic(self) -> float:
+        return (self.time - START).total_seconds()
+
+    async def sleep(self, seconds: float) -> None:
+        await self._meanwhile()
+        self.time += timedelta(seconds=1)
+
+
+@pytest.mark.parametrize("learnt", [True, False])
+async def test_a_follower_waits_for_authors(url, learnt: bool):
+    """Writes of a real API server, and what comes after them, are shown with their author, or without one
+    once none is to be expected; nothing is shown twice or left out."""
+    log = await SQLLog.open(url, CLOCK)
+    nobody = AUTHOR._replace(user="")
+    await log.append(create(pod("a")))
+    await log.append(create(pod("b"))._replace(author=nobody))
+    await log.record(ComponentEvent(0, "apiserver", "stopped", "1.36", "", START))
+    await log.append(create(pod("c")))
+    clock = SteppingClock(lambda: log.attribute([((3, 0), AUTHOR)] if learnt else []))
+    async with await LogReader.open(url) as reader:
+        following = reader.follow(clock)
+        seen = [await anext(following) for _ in range(4)]
+        await following.aclose()
+    assert summary(seen) == ["2", "3", "apiserver stopped", "4"]
+    assert seen[1].author.user == (AUTHOR.user if learnt else "")
+    assert (clock.monotonic() > sql_log.AUTHOR_SECONDS) == (not learnt)
+    await log.close()

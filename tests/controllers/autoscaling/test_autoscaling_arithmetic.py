@@ -7,7 +7,7 @@ import pytest
 
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.controllers.autoscaling import replicas
-from kubeskew.controllers.autoscaling.controller import History
+from kubeskew.controllers.autoscaling.controller import History, unserved
 from kubeskew.controllers.autoscaling.metrics_client import MetricError, PodMetric
 from kubeskew.controllers.autoscaling.replicas import Proposal, Tolerances
 
@@ -214,3 +214,61 @@ def test_a_behaviour_says_how_fast_replicas_go(down, expected):
         size, *_ = limited(history, size, 1, seconds, {"scaleUp": UP, "scaleDown": down})
         sizes.append(size)
     assert sizes == expected
+
+
+UNREGISTERED = (
+    "unable to fetch metrics from custom metrics API: "
+    "no custom metrics API (custom.metrics.k8s.io) registered"
+)
+NOT_FOUND = (
+    "unable to fetch metrics from external metrics API: the server could not find the requested resource "
+    "(get m.external.metrics.k8s.io)"
+)
+SELECTOR = (
+    "&LabelSelector{MatchLabels:map[string]string{a: b,},MatchExpressions:[]LabelSelectorRequirement{},}"
+)
+
+
+@pytest.mark.parametrize(
+    ("metric", "why", "summary"),
+    [
+        (
+            {"type": "Pods", "pods": {"metric": {"name": "m"}}},
+            f"unable to get metric m: {UNREGISTERED}",
+            "failed to get pods metric value: {why}",
+        ),
+        (
+            {
+                "type": "Object",
+                "object": {
+                    "metric": {"name": "m"},
+                    "describedObject": {"kind": "Service", "name": "s"},
+                    "target": {"averageValue": "1"},
+                },
+            },
+            f"unable to get metric m: {UNREGISTERED} on Service ns/s",
+            "failed to get object metric value: failed to get m object metric: {why}",
+        ),
+        (
+            {"type": "External", "external": {"metric": {"name": "m"}, "target": {"value": "1"}}},
+            f"unable to get external metric ns/m/nil: {NOT_FOUND}",
+            "failed to get m external metric value: failed to get external metric m: {why}",
+        ),
+        (
+            {
+                "type": "External",
+                "external": {
+                    "metric": {"name": "m", "selector": {"matchLabels": {"a": "b"}}},
+                    "target": {"averageValue": "1"},
+                },
+            },
+            f"unable to get external metric ns/m/{SELECTOR}: {NOT_FOUND}",
+            "failed to get m external metric value: failed to get m external metric: {why}",
+        ),
+    ],
+)
+def test_metrics_that_no_server_has(metric, why, summary):
+    """Metrics of pods, objects and the world outside fail in upstream's words where their API is missing."""
+    _, *texts = unserved(metric, "ns")
+
+    assert texts == [why, summary.format(why=why)]

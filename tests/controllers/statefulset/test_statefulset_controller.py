@@ -321,7 +321,7 @@ async def test_claims_are_made_and_kept(running):
 async def test_a_set_waits_for_the_claims_that_it_wrote(make_cluster, minor, waits):
     """From 1.36 on a set is not looked at before the informer of claims has seen those made for it."""
     cluster = make_cluster(Version(minor))
-    (controller,) = await cluster.start(StatefulSetController)
+    await cluster.start(StatefulSetController)
     cluster.run_pods()
     await cluster.context.informer(PERSISTENT_VOLUME_CLAIMS).stop()
     found = await created(cluster, with_claims())

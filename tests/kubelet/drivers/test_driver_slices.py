@@ -458,6 +458,26 @@ async def test_an_update_that_the_watch_shows_before_the_answer(client, server, 
     assert shape(await stored(client)) == [(["b"], 1, 1)]
 
 
+@pytest.mark.parametrize(("minor", "left"), [(33, 2), (34, 0)])
+async def test_obsolete_slices_go_first_from_1_34_on(client, server, publish, minor, left):
+    """Where the server refuses what is to be written, older libraries leave what is obsolete (syncPool)."""
+    publisher = await publish(pool("ab", "cd"), minor)
+    refusal = StatusError(500, "InternalError", "no")
+    server.outage = lambda request: refusal if request.method in {"POST", "PUT"} else None
+    publisher.update(pool("ae", "xy"))
+    await asyncio.sleep(1)
+
+    assert len(await stored(client)) == left
+
+
+@pytest.mark.parametrize(("minor", "published"), [(34, [(["a", "a"], 1, 1)]), (35, [])])
+async def test_the_library_looks_at_pools_from_1_35_on(client, publish, minor, published):
+    """Older libraries publish what refers to nothing or is there twice (resourceslice/validation.go)."""
+    await publish(pool("aa"), minor)
+
+    assert shape(await stored(client)) == published
+
+
 async def test_refusals_settle_a_pool(client, server, publish):
     """A server that finds a slice invalid is asked again; the library's own check holds until a change."""
     server.outage = lambda request: (

@@ -8,10 +8,11 @@ import asyncio
 import pytest
 
 from kubeskew.apimachinery.client.refs import CONFIG_MAPS, EVENTS, PODS
-from kubeskew.kubelet.containers.simulated.runtime import SimulatedRuntime
+from kubeskew.kubelet.containers.simulated.runtime import SimulatedImages, SimulatedRuntime
 
 pytestmark = pytest.mark.looptime
 
+REASON = "FailedToMakePodDataDirectories"
 MOUNTS = [{"name": "cm", "mountPath": "/cm"}, {"name": "e", "mountPath": "/e", "subPath": "d"}]
 
 
@@ -149,3 +150,44 @@ async def test_refused_container(process_node):
 def _waiting(status):
     [container] = status.get("containerStatuses") or [{}]
     return ((container.get("state") or {}).get("waiting") or {}).get("reason")
+
+
+async def test_image_volume(process_node, monkeypatch, tmp_path):
+    """The image of a volume is pulled for the container that mounts it, and its directory mounted."""
+    monkeypatch.setattr(SimulatedImages, "image_directory", lambda *_: tmp_path, raising=False)
+    await process_node.stop()
+    await process_node.start()
+    main = {"name": "main", "image": "i", "volumeMounts": [{"name": "i", "mountPath": "/i"}]}
+    image = {"reference": "data:1", "pullPolicy": "Always"}
+    await process_node.create(containers=[main], volumes=[{"name": "i", "image": image}])
+    await process_node.running()
+    [container] = process_node.agent.containers()
+    assert container["mounts"][0]["host_path"] == str(tmp_path)
+    assert ("Pulling", 'Pulling image "data:1"') in await process_node.events()
+
+
+async def test_pods_that_want_app_armor(process_node):
+    """A node without AppArmor refuses them, if their programs would run."""
+    await process_node.create(securityContext={"appArmorProfile": {"type": "RuntimeDefault"}})
+    pod = await process_node.until_pod(lambda status: status.get("phase") == "Failed")
+    assert (pod["status"]["reason"], pod["status"]["message"]) == (
+        "AppArmor",
+        "Pod was rejected: Cannot enforce AppArmor: AppArmor is not enabled on the host",
+    )
+
+
+async def test_directory_that_cannot_be_made(process_node):
+    """A pod without a directory waits, with an event that says why."""
+    pods = process_node.root / "node-1/kubelet/pods"
+    pods.write_text("")
+    await process_node.create()
+
+    async def event():
+        found = [text for reason, text in await process_node.events() if reason == REASON]
+        return found[0] if found else None
+
+    text = await process_node.until(event)
+    assert text.startswith("error making pod data directories: mkdir ")
+    assert text.endswith(": not a directory")
+    pods.unlink()
+    await process_node.running()

@@ -13,7 +13,7 @@ READY = {"exec": {"command": ["ready"]}, "periodSeconds": 5}
 @pytest.fixture
 async def scripted(node, monkeypatch):
     """A node with a scripted runtime, which it has from its start on."""
-    monkeypatch.setattr("kubeskew.kubelet.agent.SimulatedRuntime", ScriptedRuntime)
+    monkeypatch.setattr("kubeskew.kubelet.runtimes.SimulatedRuntime", ScriptedRuntime)
     await node.start()
     return node
 

@@ -6,12 +6,10 @@ import pytest
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.containers.sandbox import Container
 from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.pod_spec import qos_class
-from kubeskew.kubelet.pods.kuberuntime import should_restart
 from kubeskew.kubelet.pods.services import CrashBackoff
-from kubeskew.kubelet.status.pod_status import pod_conditions, pod_phase, rejected_status
+from kubeskew.kubelet.status.pod_status import pod_conditions, pod_phase, rejected_status, should_restart
 from kubeskew.kubelet.status.status_manager import status_patch
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -79,10 +77,6 @@ def test_containers_have_policies_of_their_own(minor, policy, init, container, s
     assert found == phase
 
 
-def ended(code):
-    return Container("id", "main", 0, "image", NOW, NOW, code, 0.0)
-
-
 RULE = {"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}
 
 
@@ -104,7 +98,7 @@ def test_what_is_restarted(minor, policy, container, code, restart):
     version = Version(minor)
     features = KubeletFeatures.of(FeatureGates(version))
 
-    assert should_restart({"spec": {"restartPolicy": policy}}, container, ended(code), features) == restart
+    assert should_restart({"spec": {"restartPolicy": policy}}, container, code, features) == restart
 
 
 class FixedClock:

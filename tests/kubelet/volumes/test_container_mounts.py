@@ -277,6 +277,13 @@ async def test_file_for_the_termination_message(volume_node, spec, path):
 
 
 async def test_mounts_of_devices(volume_node):
-    """Drivers mount paths of the node."""
-    [found] = volume_node.volumes.mounts.device_mounts([HostMount("/d", "/var/lib/kubelet/x", True)])
-    assert found.mount == Mount("/d", volume_node.directory / "kubelet/x", read_only=True)
+    """Drivers mount paths of the node, or of the machine that they may run on."""
+    make = volume_node.volumes.mounts.device_mounts
+    own = volume_node.directory / "own"
+    [missing] = make([HostMount("/d", "/var/lib/kubelet/x", True)])
+    assert missing.mount == Mount("/d", volume_node.directory / "kubelet/x", read_only=True)
+    own.write_text("")
+    assert make([HostMount("/d", str(own))])[0].mount.host_path == own
+    there = volume_node.volumes.root.place(str(own))
+    there.mkdir(parents=True)
+    assert make([HostMount("/d", str(own))])[0].mount.host_path == there

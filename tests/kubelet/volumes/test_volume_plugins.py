@@ -261,13 +261,9 @@ async def test_owners_that_cannot_be_changed_are_reported(volume_node, monkeypat
     volume_node.files = VolumeFiles(is_root=False)
     volume_node.start()
     await volume_node.set_up(volume_node.pod({"name": "v", "emptyDir": {}}, securityContext={"fsGroup": 5}))
-    assert volume_node.manager.report_owners() == [
-        (
-            "Files of /var/lib/kubelet/pods/uid-p/volumes/kubernetes.io~empty-dir/v cannot be given to group "
-            "5: the kubelet does not run as root"
-        )
-    ]
-    assert volume_node.manager.report_owners() == []
+    text = 'Files of volume "v" cannot be given to group 5: the kubelet does not run as root'
+    assert volume_node.manager.take_unchanged("uid-p") == [text]
+    assert volume_node.manager.take_unchanged("uid-p") == []
 
 
 async def test_locked_directories_are_removed(volume_node):

@@ -46,10 +46,22 @@ def make_root(program: Path, name: str, root: Path) -> ImageConfig:
         shutil.copyfile(library, copied)
         copied.chmod(0o755)
     env = {"PATH": DEFAULT_PATH}
-    if name.startswith(_MULTI_CALL):
+    many = name.startswith(_MULTI_CALL)
+    if many:
         _link_applets(program, root, installed)
+    _open_to_all_users(root)
+    if many:
         return ImageConfig(command=["sh"], env=env)
     return ImageConfig(entrypoint=[f"/bin/{name}"], env=env)
+
+
+def _open_to_all_users(root: Path) -> None:
+    """Gives what has no mode of its own the one that it has in images, independent of the umask."""
+    for path in sorted(root.rglob("*")):
+        if path.is_dir() and str(path.relative_to(root)) not in _DIRECTORIES:
+            path.chmod(0o755)
+    for name in _FILES:
+        (root / name).chmod(0o644)
 
 
 def libraries(program: Path) -> list[Path]:

@@ -125,7 +125,8 @@ class ImageStore:
             return
         directory = Path(tempfile.mkdtemp(prefix="unpacking-", dir=self._directory))
         try:
-            (directory / "root").mkdir(mode=0o755)
+            (directory / "root").mkdir()
+            (directory / "root").chmod(0o755)  # independent of the umask: containers run as any user
             yield directory
             directory.rename(self._place(image_id))
         except BaseException:

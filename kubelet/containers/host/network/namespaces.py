@@ -4,12 +4,14 @@ Source: unshare(2), setns(2), user_namespaces(7).
 """
 
 import ctypes
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 NEW_USER, NEW_NET = 0x10000000, 0x40000000
+_REFUSALS = {errno.ENOSPC: "user.max_user_namespaces"}  # by it, not by a disk
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -65,12 +67,13 @@ def enter_new_user_namespace() -> None:
         unshare(NEW_USER)
         os.write(writing, b"1")
     except OSError as error:
-        refusal = error.strerror or str(error)
+        refusal = _REFUSALS.get(error.errno or 0) or error.strerror or str(error)
     os.close(writing)
     _, status = os.waitpid(child, 0)
     if refusal or status:
         reason = refusal or "its users cannot be mapped"
-        raise NamespacesRefusedError(1, f"this machine refuses user namespaces: {reason}")
+        text = "containers of the runtime host need them, those of host-plain do not"
+        raise NamespacesRefusedError(1, f"this machine refuses user namespaces ({reason}): {text}")
 
 
 def _map(name: str, is_root: bool) -> str:

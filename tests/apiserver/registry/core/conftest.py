@@ -11,7 +11,7 @@ from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.process.health_checks import Health
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.containers.runtime_service import Image
+from kubeskew.kubelet.containers.runtime_service import ContainerSecurity
 from kubeskew.kubelet.containers.usage import demand_of
 from kubeskew.kubelet.device_managers import ContainerDevices
 from kubeskew.kubelet.features import KubeletFeatures
@@ -19,6 +19,7 @@ from kubeskew.kubelet.pods.container_configs import container_config, sandbox_co
 from kubeskew.kubelet.server.server import Listener, Routes
 from kubeskew.kubelet.server.stats import NodeView
 from kubeskew.kubelet.status.pod_status import View, pod_status
+from kubeskew.kubelet.volumes.pod_volumes import MountedFiles
 
 
 @pytest.fixture
@@ -47,10 +48,15 @@ async def bench(tmp_path):
         assert answer.status == 201, answer.body
         if where:
             made = answer.body
-    sandbox = await runtime.run_pod_sandbox(sandbox_config(made, tmp_path, "node-1"))
+    sandbox = await runtime.run_pod_sandbox(sandbox_config(made, tmp_path, "node-1", features))
     for spec in made["spec"]["containers"]:
         demand = demand_of(made, spec)
-        config = container_config(made, spec, {}, ContainerDevices(), Image("", "", 0), demand=demand)
+        config = container_config(
+            *(made, spec, {}, ContainerDevices(), MountedFiles()),
+            security=ContainerSecurity(),
+            features=features.container,
+            demand=demand,
+        )
         await runtime.start_container(sandbox, config)
     now = clock.now()
     made["status"] = pod_status(made, sandbox, View(now, "127.0.0.1", "2026-01-01T00:00:00Z"), features)

@@ -131,4 +131,5 @@ def test_node_selectors_of_ranges_of_1_28():
     obj = {"spec": {"nodeSelector": {"nodeSelectorTerms": terms}}}
 
     printed = row("networking.k8s.io/v1alpha1 ClusterCIDR", obj, minor=28)
-    assert printed["NodeSelector"] == "MatchExpressions: [{a In [b c]} {d Exists []}],MatchFields: [{d Exists []}]"
+    expressions = "MatchExpressions: [{a In [b c]} {d Exists []}]"
+    assert printed["NodeSelector"] == f"{expressions},MatchFields: [{{d Exists []}}]"

@@ -1,4 +1,4 @@
-"""What an API server asks of its storage, in the words of our store, and as a kube-apiserver asks etcd.
+"""Requests of an API server to its storage, in the words of our store, and as a kube-apiserver asks etcd.
 
 Each call of the second kind is the request that upstream's etcd3 store makes for it
 (k8s.io/apiserver/pkg/storage/etcd3/store.go and watcher.go, 1.36).
@@ -104,7 +104,7 @@ class Storage(Protocol):
     async def watch(self, scope: str, since: int) -> Watching: ...
 
     async def compact(self, revision: int) -> None:
-        """What was at older revisions is gone."""
+        """Makes older revisions unreadable."""
         ...
 
 

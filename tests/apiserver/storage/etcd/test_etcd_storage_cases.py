@@ -54,7 +54,7 @@ async def sides(request: pytest.FixtureRequest) -> AsyncIterator[Sides]:
 
 
 async def refused(call: Coroutine[Any, Any, Any]) -> Found | None:
-    """What was there, of a write that was refused."""
+    """Gives what was there, of a write that is refused."""
     with pytest.raises(ConflictError) as caught:
         await call
     return caught.value.current

@@ -25,7 +25,8 @@ async def make_node(tmp_path: Path, node_states: Path) -> AsyncIterator[NodeMake
     made: list[HostNode] = []
 
     async def make(**options: Any) -> HostNode:
-        state = node_states / "-".join(f"{name}-{value}" for name, value in sorted(options.items()))
+        named = "-".join(f"{name}-{value}" for name, value in sorted(options.items()))
+        state = tmp_path / "state" if "networks" in options else node_states / named
         node = HostNode(tmp_path / f"machine-{len(made)}", state, **options)
         made.append(node)
         try:
@@ -40,6 +41,7 @@ async def make_node(tmp_path: Path, node_states: Path) -> AsyncIterator[NodeMake
     for node in made:
         await node.clear()
         await node.leave()
+    cleanup(tmp_path)
 
 
 @pytest.fixture

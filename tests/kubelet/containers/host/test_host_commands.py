@@ -186,7 +186,7 @@ async def test_attached_to_a_terminal(node: HostNode):
 
 
 async def test_followed_logs(node: HostNode):
-    """Who follows a log gets what comes from then on, up to the container's end."""
+    """A follower of a log gets what comes from then on, up to the container's end."""
     sandbox = await node.pod()
     container = await node.shell(sandbox, "echo before; read word; echo after; printf rest", stdin=True)
     await node.says(sandbox, container, "before")

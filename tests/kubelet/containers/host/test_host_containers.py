@@ -1,12 +1,15 @@
 """Containers as processes: their beginning, end, output and surroundings."""
 
+import os
 from pathlib import Path
 
 import pytest
 from host_node import IMAGE, PYTHON, HostNode, NodeMaker
 
+from kubeskew.kubelet.containers.host.shim_client import ShimError
 from kubeskew.kubelet.containers.runtime_service import (
     ContainerConfig,
+    ContainerResources,
     ContainerRuntimeError,
     ContainerSecurity,
     Device,
@@ -66,7 +69,7 @@ async def test_programs_that_cannot_start(node: HostNode, words: list[str], why:
 
 
 async def test_a_program_for_another_machine(node: HostNode, tmp_path: Path):
-    """What the kernel cannot execute ends at once, with the reason in its log."""
+    """A file that the kernel cannot execute ends at once, with the reason in its log."""
     (tmp_path / "program").write_bytes(b"\x7fELF nonsense")
     (tmp_path / "program").chmod(0o755)
     sandbox = await node.pod()
@@ -151,7 +154,7 @@ async def test_a_shared_process_namespace(node: HostNode):
 
 
 async def test_the_root_is_the_containers_own(any_node: HostNode):
-    """What one container writes into its root neither changes the image nor is seen by another."""
+    """Files that a container writes into its root neither change the image nor are seen by another."""
     sandbox = await any_node.pod()
     await any_node.output(sandbox, 'echo mine >"${HOME%/}/file"', env={"HOME": "/"})
     assert (
@@ -239,7 +242,7 @@ async def test_capabilities(node: HostNode, security: ContainerSecurity, effecti
 
 
 async def test_unknown_capabilities_and_images(node: HostNode):
-    """What a container cannot be created with is refused before anything runs."""
+    """A container that cannot be created is refused before anything runs."""
     sandbox = await node.pod()
     with pytest.raises(ContainerRuntimeError, match='unknown capability "CAP_NONE"'):
         await node.shell(sandbox, "true", security=ContainerSecurity(added_capabilities=["NONE"]))
@@ -300,6 +303,42 @@ async def test_stats(node: HostNode):
     assert found.processes == 2
     assert found.working_set > 0
     assert found.written >= 10_000
+
+
+async def test_memory_limits(node: HostNode):
+    """A container that uses more memory than its limit is killed, and its end says why."""
+    if "memory" not in node.runtime.limits_hold:
+        pytest.skip("no cgroup for memory can be written here")
+    sandbox = await node.pod()
+    resources = ContainerResources(memory_bytes=32 << 20)
+    container = await node.start(sandbox, PYTHON, "-c", "b'x' * (1 << 28)", resources=resources)
+    assert await node.ended(container) == 137
+    assert container.reason == "OOMKilled"
+
+
+async def test_the_node_s_network(node: HostNode):
+    """A pod in the host's network has the machine's network and the node's name."""
+    sandbox = await node.pod(host_network=True)
+    network = os.readlink("/proc/self/ns/net")  # noqa: PTH115 - in an async function
+    output = await node.output(sandbox, "hostname; readlink /proc/self/ns/net")
+    assert output.split() == ["pod-uid-1", network]
+
+
+async def test_files_are_as_many_as_may_be(node: HostNode):
+    """The limit of open files is the machine's, for containers and for what holds their pipes."""
+    soft, hard = (await node.output(await node.pod(), "ulimit -Sn; ulimit -Hn")).split()
+    assert soft == hard
+
+
+async def test_a_request_that_fails_is_answered(node: HostNode):
+    """A request that is not well formed is answered, and containers go on."""
+    sandbox = await node.pod()
+    container = await node.shell(sandbox, "exec sleep 1000")
+    for method in ("nothing", "dial", "start", "sandbox"):
+        with pytest.raises(ShimError):
+            await node.runtime._client().call(method, sandbox=sandbox.id)
+    assert container.ends_at is None
+    assert (await node.runtime.exec_sync(sandbox, container, ["true"], 60)).exit_code == 0
 
 
 async def test_a_pod_goes(node: HostNode):

@@ -215,7 +215,7 @@ def test_images_have_limits(tmp_path: Path, limits: Mapping[str, int]):
 
 
 def test_damaged_archives(tmp_path: Path):
-    """What is no image, or not the one that its digests name, is refused with a reason; nothing is kept."""
+    """An archive that is no image, or not the one of its digests, is refused with a reason and not kept."""
     good = layout(LAYERS)
     blob = next(name for name, content in good.items() if content == LAYERS[0])
     cases = [

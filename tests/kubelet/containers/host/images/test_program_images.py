@@ -1,5 +1,6 @@
 """Roots made of a program of the machine."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -43,3 +44,15 @@ def test_what_is_no_program(tmp_path: Path, content: bytes | None, why: str):
         (tmp_path / "program").write_bytes(content)
     with pytest.raises(BadImageError, match=why):
         ImageStore(tmp_path / "store").unpack(ImageSource(program=tmp_path / "program"), [])
+
+
+def test_a_root_is_open_to_all_users(tmp_path: Path):
+    """Containers run as any user, so a strict umask of the kubelet must not close the root of an image."""
+    before = os.umask(0o077)
+    try:
+        image = ImageStore(tmp_path).unpack(ImageSource(program=Path("/bin/sh")), [])
+    finally:
+        os.umask(before)
+    modes = {name: (image.root / name).stat().st_mode & 0o7777 for name in ("", "bin", "etc", "etc/passwd")}
+    assert modes == {"": 0o755, "bin": 0o755, "etc": 0o755, "etc/passwd": 0o644}
+    assert (image.root / "root").stat().st_mode & 0o7777 == 0o700

@@ -3,10 +3,14 @@ import errno
 import os
 import signal
 import socket
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+import kubeskew
 from kubeskew.apimachinery.process.network_agent import NetworkAgent, NetworkAgentError, node_uid
 from kubeskew.kubelet.containers.host.network import keeper_process
 from kubeskew.kubelet.containers.host.network.namespaces import setns
@@ -216,6 +220,17 @@ def test_agent_is_found(namespaces: None, socket_path: Path) -> None:
     agents[1].close()
 
 
+def test_agent_that_comes_later(namespaces: None, socket_path: Path) -> None:
+    """A client with patience waits for the agent; one without is refused at once."""
+    assert not NetworkAgent(socket_path).is_there()
+    agent = NetworkAgent(socket_path, 30)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(agent.pid)
+        started = keeper_process.start(socket_path)
+        assert waiting.result() == started
+    agent.end()
+
+
 def test_malformed_requests(network: NetworkAgent) -> None:
     """Bytes that are no request end their connection, and wrong ones are refused; others are served on."""
     for data in (b"\xff\xff\xff\xff12", b"\0\0\0\2[]", b"\0\0\0\2no"):
@@ -228,6 +243,25 @@ def test_malformed_requests(network: NetworkAgent) -> None:
         with pytest.raises((NetworkAgentError, ValueError)):
             network.add_pod("a", address, gateway="10.244.1.1")
     assert network.is_there()
+
+
+def test_machine_that_refuses_namespaces(namespaces: None, socket_path: Path) -> None:
+    """A machine that refuses user namespaces is named as the reason, with what can be had instead."""
+    start = (
+        "import sys; from pathlib import Path; "
+        "from kubeskew.kubelet.containers.host.network import keeper_process; "
+        "Path('/proc/sys/user/max_user_namespaces').write_text('0'); "
+        "keeper_process.start(Path(sys.argv[1]))"
+    )
+    done = subprocess.run(
+        ["unshare", "-Ur", sys.executable, "-c", start, str(socket_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(Path(kubeskew.__file__).parent.parent)},
+    )
+    text = "this machine refuses user namespaces (user.max_user_namespaces): "
+    assert f"KeeperError: {text}containers of the runtime host need them" in done.stderr
 
 
 def test_start_that_fails(namespaces: None, tmp_path: Path) -> None:

@@ -1,0 +1,62 @@
+"""A cluster whose pods are processes of the machine has their network as a component."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from real_programs import write_program
+
+from kubeskew.cluster import creation, launcher
+from kubeskew.cluster.config import ClusterSpec, NodeSpec
+from kubeskew.cluster.ports import HeldPorts
+from kubeskew.cluster.state import State, StateDir
+
+NODES = (NodeSpec("a", settings={"runtime": "host"}), NodeSpec("b"))
+
+
+def _planned(**changed) -> State:
+    with HeldPorts() as ports:
+        state = creation.plan(replace(ClusterSpec(nodes=NODES), **changed), ports)
+    state.runtime_dir = "/tmp/ks-test"
+    return state
+
+
+def test_only_where_programs_run():
+    """Other clusters have no such component, and their API servers and nodes know of none."""
+    state = _planned(nodes=(NodeSpec("b"),))
+    assert "network" not in state.processes
+    assert state.network_socket == ""
+
+
+def test_arguments(tmp_path):
+    """Component and API server have the same socket; services of the cluster's processes are outside."""
+    directory, state = StateDir(tmp_path), _planned(metrics=True)
+    port = state.processes["metrics-server"].port
+    found = launcher.arguments(directory, state, state.processes["network"])
+    assert found[0] == "network"
+    assert found[found.index("--socket") + 1] == "/tmp/ks-test/network.sock"
+    assert found[found.index("--outside") + 1] == f"kube-system/metrics-server=127.0.0.2:{port}"
+    server = launcher.arguments(directory, state, state.processes["apiserver"])
+    assert server[server.index("--network-agent") + 1] == "/tmp/ks-test/network.sock"
+
+
+def test_real_servers(tmp_path):
+    """The shim of a real API server has the socket."""
+    write_program(tmp_path / "1.36" / "kube-apiserver")
+    state = _planned(binaries=str(tmp_path), real=("apiserver",))
+    content = launcher.shim_file(StateDir(tmp_path / "state"), state, state.processes["apiserver"])
+    assert content["server"]["network"] == "/tmp/ks-test/network.sock"
+
+
+@pytest.mark.parametrize("has_network", [True, False])
+def test_addresses_of_nodes(tmp_path, has_network):
+    """Each node has the network's socket, and a range of its own for its pods."""
+    directory = StateDir(tmp_path)
+    state = _planned(**({} if has_network else {"nodes": (NodeSpec("a"), NodeSpec("b"))}))
+    (process,) = state.of_kind("kubelet")
+    directory.nodes_file(process.name).parent.mkdir()
+    launcher.write_nodes_file(directory, state, process)
+    nodes = json.loads(directory.nodes_file(process.name).read_text())["nodes"]
+    expected = ["10.244.0.0/24", "10.244.1.0/24"] if has_network else [None, None]
+    assert [node.get("podCIDR") for node in nodes] == expected
+    assert {node.get("network") for node in nodes} == {state.network_socket or None}
