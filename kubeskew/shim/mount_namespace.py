@@ -1,8 +1,9 @@
 """Runs a program in a mount namespace of its own, in which a kubelet's fixed directories are its node's.
 
-    python mount_namespace.py ROOT LOGS PARENT PROGRAM ARGUMENTS
+    python mount_namespace.py ROOT LOGS MACHINE PARENT PROGRAM ARGUMENTS
 
-/var/lib/kubelet is ROOT there, /var/log is LOGS. What a kubelet writes to the kernel's settings goes into
+/var/lib/kubelet is ROOT there, /var/log is LOGS, and processors and memory are those that files in MACHINE
+describe (`machine_files`). What a kubelet writes to the kernel's settings goes into
 files that stand in their place, so that the machine's stay as they are. The mounts end with the program, and
 the program with the process PARENT. It has a process group of its own.
 
@@ -32,24 +33,49 @@ _SETTINGS = {
     "kernel/keys/root_maxkeys": "1000000",
     "kernel/keys/root_maxbytes": "25000000",
 }
-_OWN = "sysctl"  # the directory of the files that stand for settings, next to ROOT
+_OWN = "sysctl"  # the directory of the files that stand for settings, in MACHINE
+# By their names in MACHINE.
+_PLACES = {
+    "node": "/sys/devices/system/node",
+    "online": "/sys/devices/system/cpu/online",
+    "meminfo": "/proc/meminfo",
+}
 
 
-def command(root: Path, logs: Path) -> list[str]:
+def command(root: Path, logs: Path, machine: Path) -> list[str]:
     """The wrapper of a program: its command line begins with this."""
-    return [sys.executable, "-I", "-S", __file__, str(root), str(logs)]
+    return [sys.executable, "-I", "-S", __file__, str(root), str(logs), str(machine)]
+
+
+def machine_files(processors: int, memory: int) -> dict[str, str]:
+    """Describes one NUMA node of one socket, whose cores have a thread each; `memory` is in bytes.
+
+    Source: github.com/google/cadvisor, utils/sysinfo/sysinfo.go and machine/machine.go, as of 1.31 … 1.36.
+    """
+    total = f"MemTotal:       {memory // 1024} kB\n"
+    files = {
+        "online": f"0-{processors - 1}\n",
+        "meminfo": f"{total}MemFree:        {memory // 1024} kB\nMemAvailable:   {memory // 1024} kB\n"
+        "SwapTotal:      0 kB\n",
+        "node/node0/meminfo": f"Node 0 {total}",
+        "node/node0/distance": "10\n",
+    }
+    for number in range(processors):
+        topology = f"node/node0/cpu{number}/topology"
+        files |= {f"{topology}/core_id": f"{number}\n", f"{topology}/physical_package_id": "0\n"}
+    return files
 
 
 def main(arguments: Sequence[str]) -> None:
     """Becomes the program; ends with an error in one line if that fails."""
-    root, logs, parent, program, *rest = arguments
+    root, logs, machine, parent, program, *rest = arguments
     libc = ctypes.CDLL(None, use_errno=True)
     os.setpgrp()
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != int(parent):
         sys.exit(128 + signal.SIGKILL)
     try:
-        _separate(libc, Path(root), Path(logs))
+        _separate(libc, Path(root), Path(logs), Path(machine))
         os.execv(program, [program, *rest])  # noqa: S606 - the user's program
     except OSError as error:
         where = f" {error.filename}" if error.filename else ""
@@ -57,7 +83,7 @@ def main(arguments: Sequence[str]) -> None:
         sys.exit(_CANNOT_RUN)
 
 
-def _separate(libc: ctypes.CDLL, root: Path, logs: Path) -> None:
+def _separate(libc: ctypes.CDLL, root: Path, logs: Path, machine: Path) -> None:
     """Raises OSError."""
     if libc.unshare(_CLONE_NEWNS):
         raise _error("a mount namespace")
@@ -65,8 +91,11 @@ def _separate(libc: ctypes.CDLL, root: Path, logs: Path) -> None:
     for source, target in ((root, _ROOT), (logs, _LOGS)):
         source.mkdir(parents=True, exist_ok=True, mode=0o700)
         _mount(libc, str(source), target, _MS_BIND)
-    own = root.parent / _OWN
-    own.mkdir(exist_ok=True, mode=0o700)
+    for name, place in _PLACES.items():
+        if (machine / name).exists() and Path(place).exists():
+            _mount(libc, str(machine / name), place, _MS_BIND)
+    own = machine / _OWN
+    own.mkdir(parents=True, exist_ok=True, mode=0o700)
     for name, value in _SETTINGS.items():
         file, setting = own / name.replace("/", "."), Path("/proc/sys", name)
         if setting.exists():

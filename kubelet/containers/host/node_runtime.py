@@ -12,8 +12,6 @@ from kubeskew.kubelet.containers.host.image_service import HostImages
 from kubeskew.kubelet.containers.host.images.store import ImageSource, ImageStore
 from kubeskew.kubelet.containers.host.runtime import HostRuntime
 
-_NETWORK_SECONDS = 30.0  # for which a kubelet waits for the network of pods, which may start with it
-
 
 class NodePlace(NamedTuple):
     """The directories of one node's runtime and of the images of all nodes; the node's address; the socket of
@@ -36,7 +34,7 @@ def host_runtime(
     plain: bool = False,
 ) -> tuple[HostRuntime, HostImages]:
     images = HostImages(place.directory / "images.json", ImageStore(place.images), sources)
-    network = NetworkAgent(place.network, _NETWORK_SECONDS) if place.network and not plain else None
+    network = NetworkAgent(place.network) if place.network and not plain else None
     runtime = HostRuntime(
         place.directory,
         node_name,

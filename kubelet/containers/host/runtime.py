@@ -77,6 +77,7 @@ _STOP_SECONDS = 2.0
 _POLL_SECONDS = 0.1
 _RETRY_SECONDS = 1.0
 _ADDRESS_TRIES = 250
+_NETWORK_SECONDS = 30.0  # for which a node waits for the network, which may start with it
 _DEFAULT_SIGNAL = "SIGTERM"
 
 
@@ -89,6 +90,10 @@ class PodNamespace(Protocol):
 
 class PodNetworks(Protocol):
     """Makes the network namespaces of pods; `apimachinery.process.network_agent` has one."""
+
+    def is_there(self) -> bool:
+        """The agent answers."""
+        ...
 
     def namespaces(self) -> tuple[int, int]: ...
 
@@ -170,7 +175,17 @@ class HostRuntime:
         newest = max(self._sandboxes.values(), key=lambda sandbox: sandbox.created_at, default=None)
         if newest is not None and newest.ip.count(".") == 3:
             self._last_host = int(newest.ip.rpartition(".")[2])
+        if self._networks is not None:
+            await self._until_there(self._networks)
         await self._connect()
+
+    async def _until_there(self, networks: PodNetworks) -> None:
+        """Waits for the network's agent. Raises ContainerRuntimeError if none comes."""
+        ends = self._clock.monotonic() + _NETWORK_SECONDS
+        while not await asyncio.to_thread(networks.is_there):
+            if self._clock.monotonic() >= ends:
+                raise ContainerRuntimeError("the network of pods does not answer")
+            await self._clock.sleep(_POLL_SECONDS)
 
     async def run(self) -> None:
         try:

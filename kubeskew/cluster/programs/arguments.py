@@ -234,7 +234,8 @@ def _kubelet(around: Around) -> list[dict[str, Any]]:
     node = node_config(around.state.node_spec(process.nodes[0]).as_json())
     layout = kubelets.layout_of(around.directory, around.state, node.name)
     args = [*kubelets.arguments(node, config, around.proxied), *around.settings(), *around.args]
-    wrapper = mount_namespace.command(layout.kubelet, layout.node / "log")
+    machine = kubelets.write_machine(layout, node)
+    wrapper = mount_namespace.command(layout.kubelet, layout.node / "log", machine)
     return [{"name": "", "wrapper": wrapper, "args": args, "env": dict(around.env)}]
 
 

@@ -8,6 +8,7 @@ pkg/kubelet/nodestatus/setters.go, 1.31 … 1.36.
 """
 
 import os
+import shutil
 import socket
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,10 +16,12 @@ from typing import Any
 
 import yaml
 
+from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.cluster.controlplane import static_pods
 from kubeskew.cluster.state import Process, RunningProgram, State, StateDir, write_secret
 from kubeskew.kubelet.features import ConfigurationFeatures, KubeletFeatures
 from kubeskew.kubelet.node.config import NodeConfig, NodeLayout, node_config
+from kubeskew.shim import mount_namespace
 
 ROOT = "/var/lib/kubelet"  # where a kubelet has its node's directory
 _MANIFESTS = "manifests"  # below its root
@@ -108,6 +111,19 @@ def write_configuration(
     write_secret(file, yaml.safe_dump(config, sort_keys=False))
     write_static_pods(directory, state, process)
     return file
+
+
+def write_machine(layout: NodeLayout, node: NodeConfig) -> Path:
+    """Writes what the kubelet is to see of the machine: the processors and the memory of its node."""
+    machine = layout.node / "machine"
+    shutil.rmtree(machine, ignore_errors=True)
+    processors = max(int(Quantity.parse(node.capacity["cpu"]).decimal()), 1)
+    memory = int(Quantity.parse(node.capacity["memory"]).decimal())
+    for name, content in mount_namespace.machine_files(processors, memory).items():
+        file = machine / name
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file.write_text(content)
+    return machine
 
 
 def configuration(

@@ -84,7 +84,9 @@ def test_the_shim_of_a_kubelet(state, tmp_path):
     assert arguments[arguments.index("--kubeconfig") + 1].endswith("kubeconfigs/system:node:a")
     (program,) = found["processes"]
     kubelet = tmp_path / "state" / "kubelet" / "a" / "kubelet"
-    assert program["wrapper"] == mount_namespace.command(kubelet, kubelet.parent / "log")
+    assert program["wrapper"] == mount_namespace.command(
+        *(kubelet, kubelet.parent / "log", kubelet.parent / "machine")
+    )
     flags = dict(argument.split("=", 1) for argument in program["args"])
     assert (flags["--root-dir"], flags["--hostname-override"]) == ("/var/lib/kubelet", "a")
     assert (flags["--node-labels"], flags["--v"]) == ("zone=x", "4")
@@ -181,9 +183,13 @@ def test_a_namespace_of_mounts(tmp_path):
     """A kubelet finds its node's directories there, and settings that are not the machine's."""
     root, logs = tmp_path / "kubelet", tmp_path / "log"
     script = (
-        "cat /var/lib/kubelet/hello; cat /proc/sys/kernel/panic; echo x > /proc/sys/kernel/panic; ls /var/log"
+        "cat /var/lib/kubelet/hello /proc/sys/kernel/panic; echo x > /proc/sys/kernel/panic; ls /var/log; "
+        "cat /proc/meminfo"
     )
-    command = [*mount_namespace.command(root, logs), str(os.getpid()), "/bin/sh", "-c", script]
+    machine = tmp_path / "machine"
+    command = [*mount_namespace.command(root, logs, machine), str(os.getpid()), "/bin/sh", "-c", script]
+    machine.mkdir()
+    (machine / "meminfo").write_text("MemTotal: 1024 kB\n")
     root.mkdir()
     (root / "hello").write_text("hello\n")
     logs.mkdir()
@@ -195,11 +201,24 @@ def test_a_namespace_of_mounts(tmp_path):
         assert (done.returncode, done.stderr.count("\n")) == (126, 1)
         assert done.stderr.startswith("kubeskew: cannot run /bin/sh: ")
     else:
-        assert done.stdout.split() == ["hello", "10", "pods"]
+        assert done.stdout.split() == ["hello", "10", "pods", "MemTotal:", "1024", "kB"]
     assert panic.read_text() == before
 
 
 def test_a_program_ends_with_the_process_that_it_belongs_to(tmp_path):
     """One that has lost it already does not begin."""
-    command = [*mount_namespace.command(tmp_path / "k", tmp_path / "l"), "1", "/bin/true"]
+    command = [*mount_namespace.command(*map(tmp_path.joinpath, "klm")), "1", "/bin/true"]
     assert subprocess.run(command, capture_output=True, timeout=20).returncode == 137
+
+
+def test_a_kubelet_sees_the_processors_and_the_memory_of_its_node(state, tmp_path):
+    """A capacity of less than a processor is one."""
+    layout = kubelets.layout_of(StateDir(tmp_path / "state"), state, "a")
+    entry = {"name": "a", "capacity": {"cpu": "4", "memory": "8Gi"}}
+    machine = kubelets.write_machine(layout, node_config(entry))
+    assert (machine / "online").read_text() == "0-3\n"
+    assert (machine / "meminfo").read_text().startswith("MemTotal:       8388608 kB\n")
+    assert len([*machine.glob("node/node0/cpu*/topology/core_id")]) == 4
+    machine = kubelets.write_machine(layout, node_config({"name": "a", "capacity": {"cpu": "500m"}}))
+    assert (machine / "online").read_text() == "0-0\n"
+    assert len([*machine.glob("node/node0/cpu*")]) == 1
