@@ -136,8 +136,8 @@ COMPONENT_KEYS: Keys = {
     ),
     "binary": Key(
         "A real program that runs in its place, wherever the component is at the program's minor: a "
-        "kube-scheduler, a kube-controller-manager, or the program of a DRA driver (`driver/NAME`). A "
-        "relative path begins at the cluster file.",
+        "kube-apiserver, a kube-scheduler, a kube-controller-manager, a kubelet (`kubelet/NODE`), or the "
+        "program of a DRA driver (`driver/NAME`). A relative path begins at the cluster file.",
         {**TEXT, "minLength": 1},
         "binary: ./_output/bin/kube-scheduler",
         expected="the path of a program",
