@@ -51,6 +51,23 @@ async def test_pods_reach_each_other(make_node: NodeMaker, agent: NetworkAgent):
     assert values.split() == ["1", "1"]
 
 
+async def test_a_node_waits_for_a_network_that_starts_with_it(make_node: NodeMaker, agent: NetworkAgent):
+    """A runtime is loaded once the network's agent answers, and its pods have addresses then."""
+    asked = 0
+
+    class LateAgent(NetworkAgent):
+        def is_there(self) -> bool:
+            nonlocal asked
+            asked += 1
+            return asked > 2 and super().is_there()
+
+    late = LateAgent(agent.path)
+    node = await networked(make_node, late)
+    assert asked == 3
+    assert (await node.pod("a")).ip
+    late.close()
+
+
 async def test_addresses_in_use_are_passed_over(make_node: NodeMaker, agent: NetworkAgent):
     """An address that a pod of another node has is not given out again."""
     node = await networked(make_node, agent)
