@@ -12,7 +12,7 @@ from kubeskew.apimachinery.process.component import verbosity_option
 from kubeskew.apimachinery.process.machine import Machine, SystemMachine, machine_given
 
 if TYPE_CHECKING:
-    from kubeskew.kubelet.cri_service import Runtime
+    from kubeskew.kubelet.runtimes import NodeRuntime
 
 _UNIX = "unix://"
 _LONGEST_SOCKET = 107  # bytes of a path (linux/un.h)
@@ -135,14 +135,14 @@ async def _serve(
 
 def _runtime(
     machine: Machine, directory: Path, node: str, kind: str, images: Mapping[str, Path]
-) -> "Runtime":
-    from kubeskew.kubelet.cri_service import Runtime
+) -> "NodeRuntime":
+    from kubeskew.kubelet.runtimes import NodeRuntime
 
     clock, entropy = machine.clock, machine.entropy()
     if kind == _SIMULATED:
         from kubeskew.kubelet.containers.simulated.runtime import SimulatedImages, SimulatedRuntime
 
-        return Runtime(SimulatedRuntime(directory / "runtime", node, clock, entropy), SimulatedImages())
+        return NodeRuntime(SimulatedRuntime(directory / "runtime", node, clock, entropy), SimulatedImages())
     from kubeskew.kubelet.containers.host.image_service import HostImages
     from kubeskew.kubelet.containers.host.images.store import ImageSource, ImageStore
     from kubeskew.kubelet.containers.host.runtime import HostRuntime
@@ -152,7 +152,7 @@ def _runtime(
         for name, path in images.items()
     }
     found = HostImages(directory / "images.json", ImageStore(directory / "images"), sources)
-    return Runtime(HostRuntime(directory / "runtime", node, found, clock, entropy), found)
+    return NodeRuntime(HostRuntime(directory / "runtime", node, found, clock, entropy), found)
 
 
 def _is_program(path: Path) -> bool:

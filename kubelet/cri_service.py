@@ -3,7 +3,6 @@ them."""
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -12,22 +11,14 @@ from kubeskew.kubelet.cdi import injected
 from kubeskew.kubelet.containers.cri.image_server import ImageServer
 from kubeskew.kubelet.containers.cri.records import Records
 from kubeskew.kubelet.containers.cri.runtime_server import Acted, RuntimeServer, Surroundings, not_acted
-from kubeskew.kubelet.containers.runtime_service import ImageService, RuntimeService
 from kubeskew.kubelet.files import StateFiles
 from kubeskew.kubelet.protocols.grpc_calls import new_server
 from kubeskew.kubelet.protocols.message_sockets import Server
+from kubeskew.kubelet.runtimes import NodeRuntime
 from kubeskew.kubelet.server.streaming import StreamingServer
 
 _RECORDS = "cri"  # the directory of requests and statuses, in the node's
 _STOP_SECONDS = 0.2  # for calls under way
-
-
-@dataclass(frozen=True, slots=True)
-class Runtime:
-    """A node's container runtime with its images."""
-
-    service: RuntimeService
-    images: ImageService
 
 
 class CRIService:
@@ -35,7 +26,7 @@ class CRIService:
 
     def __init__(
         self,
-        runtime: Runtime,
+        runtime: NodeRuntime,
         node: Path,
         cdi: Path,
         files: StateFiles,
@@ -48,9 +39,9 @@ class CRIService:
         """`node` is the node's directory, `cdi` that of its CDI specs. `places` lead from directories of the
         kubelet's machine to those of this one, where they differ.
         """
-        self._streaming = StreamingServer(runtime.service, clock, entropy)
+        self._streaming = StreamingServer(runtime.runtime, clock, entropy)
         self._runtime = RuntimeServer(
-            runtime.service,
+            runtime.runtime,
             runtime.images,
             Records(node / _RECORDS, files),
             self._streaming,

@@ -403,15 +403,17 @@ def _health_port(flags: dict[str, list[str]]) -> int:
 _SYNCED = '"Caches are synced" controller="resource_claim"'
 
 
-def say_when_ready(port: int, line: str) -> None:
-    """Writes a line of upstream's log once the component behind the port is ready."""
+def say_when_ready(port: int, line: str) -> threading.Thread:
+    """Writes a line of upstream's log once the component behind the port is ready; the thread ends then."""
 
     def follow() -> None:
         while _answer(port, "/readyz")[0] != HTTPStatus.OK:
             time.sleep(0.2)
         print(line, file=sys.stderr, flush=True)
 
-    threading.Thread(target=follow, name="readiness", daemon=True).start()
+    following = threading.Thread(target=follow, name="readiness", daemon=True)
+    following.start()
+    return following
 
 
 def _run_proxy(flags: Mapping[str, Sequence[str]]) -> int:

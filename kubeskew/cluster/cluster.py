@@ -42,6 +42,7 @@ from kubeskew.cluster.platform import Platform
 from kubeskew.cluster.probes import Probes
 from kubeskew.cluster.processes import STOP_SECONDS, environment
 from kubeskew.cluster.programs.arguments import SHIM
+from kubeskew.cluster.programs.kubelets import acted_nodes_only
 from kubeskew.cluster.programs.selection import SAME, Choice, ProgramFlags, choose_again
 from kubeskew.cluster.readiness import wait_cluster, wait_ready, wait_until
 from kubeskew.cluster.state import Process, State, StateDir
@@ -170,9 +171,14 @@ class Cluster:
 
     def _check_kubelets(self, state: State) -> None:
         """Raises UserError if a kubelet is to be a real one, and none can run on this machine."""
-        real = [process for process in state.of_kind("kubelet") if process.program is not None]
-        if real and (reason := self._platform.kubelet_obstacle()):
-            raise UserError(f"{real[0].client}: {reason}")
+        self._check_real_nodes(
+            state, [process.nodes[0] for process in state.of_kind("kubelet") if process.program is not None]
+        )
+
+    def _check_real_nodes(self, state: State, nodes: Sequence[str]) -> None:
+        for node in nodes:
+            if reason := acted_nodes_only(state, node) or self._platform.kubelet_obstacle():
+                raise UserError(f"kubelet/{node}: {reason}")
 
     async def _give_up(self, state: State, started: Sequence[Process], *, is_new: bool) -> None:
         """Stops what was started with a real program that cannot run; nothing is left of a new cluster."""
@@ -398,9 +404,8 @@ class Cluster:
             check_gates(name, target, chosen[name])
         if moving and not force:
             check_steps(state, targets)
-        real = [name for name in targets if kind_of(name) == "kubelet" and chosen[name]]
-        if real and (reason := self._platform.kubelet_obstacle()):
-            raise UserError(f"{real[0]}: {reason}")
+        real = [name.partition("/")[2] for name in targets if kind_of(name) == "kubelet" and chosen[name]]
+        self._check_real_nodes(state, real)
         kinds = [SHIM if chosen[name] else kind_of(name) for name in targets]
         self.processes.prepare(kinds, environment(os.environ))
         kubelets = {n.partition("/")[2]: t for n, t in targets.items() if kind_of(n) == "kubelet"}

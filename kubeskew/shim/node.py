@@ -25,9 +25,8 @@ from kubeskew.apimachinery.process.component import ComponentContext
 from kubeskew.apimachinery.process.health_checks import Health
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.checkpoints.checkpoint_manager import CheckpointError
-from kubeskew.kubelet.containers.simulated.runtime import SimulatedImages, SimulatedRuntime
 from kubeskew.kubelet.containers.usage import demand_of
-from kubeskew.kubelet.cri_service import CRIService, Runtime
+from kubeskew.kubelet.cri_service import CRIService
 from kubeskew.kubelet.dra.checkpoint import FILE_NAME
 from kubeskew.kubelet.dra.features import DRAFeatures
 from kubeskew.kubelet.journal import JournalledFiles
@@ -36,6 +35,7 @@ from kubeskew.kubelet.pods.container_configs import acted
 from kubeskew.kubelet.protocols import registration
 from kubeskew.kubelet.protocols.grpc_calls import RpcError, channel_to
 from kubeskew.kubelet.protocols.messages import cri_v1_pb2 as messages
+from kubeskew.kubelet.runtimes import runtime_of
 from kubeskew.shim.program_file import Node
 from kubeskew.shim.programs import Programs
 
@@ -59,12 +59,13 @@ class RealNode:
         self._node = node
         self._programs = programs
         self._ctx = ctx
-        self._layout = layout = NodeLayout.under(node.root, node.name, node.sockets)
+        self._layout = layout = NodeLayout.under(node.root, node.config.name, node.sockets)
         clock, entropy = ctx.environment.clock, ctx.environment.entropy
         files = JournalledFiles(layout.node, ctx.client.newest_revision)
-        self._containers = SimulatedRuntime(layout.runtime, node.name, clock, entropy, files)
+        made = runtime_of(node.config, layout, clock, entropy, files)
+        self._containers = made.runtime
         self._service = CRIService(
-            Runtime(self._containers, SimulatedImages()),
+            made,
             *(layout.node, layout.cdi, files, clock, entropy),
             places=((KUBELET, layout.kubelet), (LOGS, layout.node / "log")),
             acted=self._acted,
@@ -104,7 +105,7 @@ class RealNode:
         self._plugins, self._known = [], frozenset()
 
     def add_pages(self, health: Health) -> None:
-        name = self._node.name
+        name = self._node.config.name
         health.add_check("node", lambda: self._ready_since is not None or "not ready")
         health.add_page("/nodes", lambda: {name: self._state()})
         health.add_page("/containers", lambda: {name: self._shown_containers()})
@@ -131,7 +132,7 @@ class RealNode:
         if began is None:
             return
         try:
-            node = await self._ctx.client.get(NODES, self._node.name)
+            node = await self._ctx.client.get(NODES, self._node.config.name)
         except (StatusError, *CONNECTION_ERRORS):
             return
         condition = find_condition(node, "Ready")

@@ -7,6 +7,8 @@ from typing import Any
 
 import orjson
 
+from kubeskew.kubelet.node.config import NodeConfig, NodesFileError, node_config
+
 
 class ProgramFileError(ValueError):
     """The file cannot be used; the text says why."""
@@ -47,7 +49,7 @@ class Server:
 class Node:
     """The node of a kubelet, and the sockets and credentials of its shim."""
 
-    name: str
+    config: NodeConfig
     root: Path  # of all nodes' directories
     sockets: Path | None  # a short directory for the sockets of all nodes
     cri_socket: Path
@@ -84,7 +86,7 @@ def read_program(file: Path) -> Program:
         raise ProgramFileError(f"{file} is not JSON: {error}") from error
     except KeyError as error:
         raise ProgramFileError(f"{file} has no {error.args[0]}") from error
-    except (AttributeError, TypeError) as error:
+    except (AttributeError, TypeError, NodesFileError) as error:
         raise ProgramFileError(f"{file} is not what it should be: {error}") from error
 
 
@@ -130,7 +132,7 @@ def _server(body: dict[str, Any]) -> Server:
 
 def _node(body: dict[str, Any]) -> Node:
     return Node(
-        name=body["name"],
+        config=node_config(body["entry"]),
         root=Path(body["root"]),
         sockets=Path(body["sockets"]) if body.get("sockets") else None,
         cri_socket=Path(body["criSocket"]),

@@ -143,17 +143,12 @@ def test_a_serving_certificate_is_requested_as_the_node(tmp_path: Path):
 
 def test_a_line_of_upstreams_log_says_that_a_component_is_ready(capfd: pytest.CaptureFixture[str]):
     """Scripts that wait for the line find it once the component behind the port answers."""
-    import time
-
     port = components.free_port()
-    components.say_when_ready(port, '"Caches are synced"')
-    assert capfd.readouterr().err == ""
+    following = components.say_when_ready(port, '"Caches are synced"')
+    assert following.is_alive()
     components.serve_health("127.0.0.1", port, 0, None)
-    written = ""
-    until = time.monotonic() + 30
-    while not written and time.monotonic() < until:
-        written = capfd.readouterr().err
-    assert written == '"Caches are synced"\n'
+    following.join(30)
+    assert capfd.readouterr().err == '"Caches are synced"\n'
 
 
 def test_health_is_served_over_tls(tmp_path: Path):

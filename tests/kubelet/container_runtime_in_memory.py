@@ -49,7 +49,10 @@ class RuntimeInMemory:
 
     async def pull_image(self, name):
         if "missing" in name:
-            raise ImageError("ErrImagePull", f"failed to resolve image: {name}: not found")
+            raise ImageError(
+                "ErrImagePull",
+                f"rpc error: code = NotFound desc = failed to resolve image: {name}: not found",
+            )
         if name not in self.pulled:
             self.pulled.append(name)
         return self._image(name)

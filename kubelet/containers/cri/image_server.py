@@ -16,6 +16,9 @@ from kubeskew.kubelet.protocols.grpc_calls import RpcError
 from kubeskew.kubelet.protocols.message_sockets import Server
 from kubeskew.kubelet.protocols.messages import cri_v1_pb2 as messages
 
+_CLIENTS_WORDS, _DESCRIPTION = "rpc error: code = ", " desc = "
+_CODES = {"NotFound": grpc.StatusCode.NOT_FOUND}
+
 
 class ImageServer:
     """The service of one node; `mountpoint` is the directory of the file system that has the images."""
@@ -54,7 +57,7 @@ class ImageServer:
         try:
             image = await self._images.pull_image(name)
         except ImageError as error:
-            raise RpcError(grpc.StatusCode.NOT_FOUND, str(error)) from error
+            raise _refusal(str(error)) from error
         return messages.PullImageResponse(image_ref=image.id)
 
     async def remove_image(self, _request: messages.RemoveImageRequest) -> messages.RemoveImageResponse:
@@ -69,3 +72,11 @@ class ImageServer:
             inodes_used=messages.UInt64Value(value=len(self._images.images())),
         )
         return messages.ImageFsInfoResponse(image_filesystems=[usage], container_filesystems=[usage])
+
+
+def _refusal(text: str) -> RpcError:
+    """The error whose text is a client's `rpc error: code = NotFound desc = …`, or else of no known code."""
+    code, found, description = text.removeprefix(_CLIENTS_WORDS).partition(_DESCRIPTION)
+    if not text.startswith(_CLIENTS_WORDS) or not found:
+        return RpcError(grpc.StatusCode.UNKNOWN, text)
+    return RpcError(_CODES.get(code, grpc.StatusCode.UNKNOWN), description)

@@ -6,6 +6,7 @@ again answers as before.
 """
 
 import base64
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ import orjson
 
 from kubeskew.kubelet.files import StateFiles
 from kubeskew.kubelet.protocols.messages import cri_v1_pb2 as messages
+
+_REMOVED = "removed"
 
 
 @dataclass(slots=True)
@@ -48,6 +51,7 @@ class Records:
         self._files = files
         self.sandboxes: dict[str, SandboxRecord] = {}
         self.containers: dict[str, ContainerRecord] = {}
+        self.removed: set[str] = set()  # by the runtime's ids: it keeps them for a while
 
     def load(self) -> None:
         """Reads the records that are there; a file that a crash of the machine left empty is removed."""
@@ -71,6 +75,9 @@ class Records:
         self.containers = {
             one.id: one for one in sorted(containers, key=lambda one: (one.status.created_at, one.id))
         }
+
+        folder = self._directory / _REMOVED
+        self.removed = {path.stem for path in folder.glob("*.json")} if folder.is_dir() else set()
 
     def _found(self, kind: str) -> list[tuple[Path, dict[str, Any]]]:
         folder = self._directory / kind
@@ -105,8 +112,20 @@ class Records:
             self._files.remove(self._path("sandboxes", identifier))
 
     def drop_container(self, identifier: str) -> None:
-        if self.containers.pop(identifier, None) is not None:
-            self._files.remove(self._path("containers", identifier))
+        """Removes a container; the runtime's own record of it counts for nothing from now on."""
+        record = self.containers.pop(identifier, None)
+        if record is None:
+            return
+        if record.runtime_id:
+            self.removed.add(record.runtime_id)
+            self._files.write(self._path(_REMOVED, record.runtime_id), b"{}")
+        self._files.remove(self._path("containers", identifier))
+
+    def forget_removed(self, kept: Collection[str]) -> None:
+        """Forgets removed containers but those that the runtime keeps."""
+        for identifier in sorted(self.removed.difference(kept)):
+            self.removed.remove(identifier)
+            self._files.remove(self._path(_REMOVED, identifier))
 
     def containers_of(self, sandbox: str) -> list[ContainerRecord]:
         return [record for record in self.containers.values() if record.sandbox == sandbox]

@@ -92,7 +92,7 @@ class RuntimeServer:
         self._clock = clock
         self._entropy = entropy
         self._listeners: list[asyncio.Queue[messages.ContainerEventResponse]] = []
-        self._changes: dict[str, asyncio.Event] = {}  # by the pod's UID, of those that somebody waits for
+        self._waiting: dict[str, list[asyncio.Event]] = {}  # by the pod's UID, of those who wait for a change
         self._logs = LogFiles(runtime)
         runtime.on_change = self._changed
 
@@ -109,6 +109,9 @@ class RuntimeServer:
     def _adopt(self) -> None:
         """Makes records of what an emulated kubelet has started: its pods go on."""
         known = {record.runtime_id for record in self._records.containers.values()}
+        self._records.forget_removed(
+            {one.id for each in self._runtime.sandboxes() for one in each.containers}
+        )
         for sandbox in self._runtime.sandboxes():
             if sandbox.id not in self._records.sandboxes:
                 created_at = conversion.nanoseconds(sandbox.created_at)
@@ -116,7 +119,7 @@ class RuntimeServer:
                 self._records.keep_sandbox(SandboxRecord(sandbox.id, request, created_at))
             directory = self._records.sandboxes[sandbox.id].request.log_directory
             for container in sandbox.containers:
-                if container.id in known:
+                if container.id in known or container.id in self._records.removed:
                     continue
                 asked = conversion.adopted_container(sandbox, container)
                 image = self._images.image(container.image)
@@ -205,7 +208,7 @@ class RuntimeServer:
         before = self._runtime.sandbox(request.config.metadata.uid)
         if before is not None:
             self._keep_last_statuses(before.id)
-        with _refusals("failed to create sandbox"):
+        with _refusals():
             config = conversion.sandbox_config(request.config, self._surroundings.here)
             sandbox = await self._runtime.run_pod_sandbox(config)
         created_at = conversion.nanoseconds(sandbox.created_at)
@@ -301,7 +304,7 @@ class RuntimeServer:
             state = _STATES.Name(self._status(record).state)
             text = f"failed to set starting state for container {record.id!r}: container is in {state} state"
             raise RpcError(grpc.StatusCode.UNKNOWN, text.replace("'", '"'))
-        with _refusals("failed to create containerd task"):
+        with _refusals():
             config = conversion.container_config(
                 *(record.id, record.request, self._surroundings.here, self._injected(record.request)),
                 await self._acted(record),
@@ -311,8 +314,7 @@ class RuntimeServer:
         conversion.follow(record.status, container, self._clock.now())
         if container.reason == "StartError":
             self._records.keep_container(record)
-            text = f"failed to create containerd task: {container.message}"
-            raise RpcError(grpc.StatusCode.UNKNOWN, text)
+            raise RpcError(grpc.StatusCode.UNKNOWN, container.message)
         self._records.keep_container(record)
         self._follow_log(record, sandbox, container)
         self._announce(record.id, messages.ContainerEventType.CONTAINER_STARTED_EVENT)
@@ -369,7 +371,7 @@ class RuntimeServer:
         record = self._container_record(request.container_id)
         found = self._running(record)
         if found is not None:
-            with _refusals("failed to update resources"):
+            with _refusals():
                 annotations = {**record.request.annotations, **await self._acted(record)}
                 await self._runtime.update_resources(*found, conversion.resources(request.linux), annotations)
         record.status.resources.linux.MergeFrom(request.linux)
@@ -391,7 +393,7 @@ class RuntimeServer:
         sandbox, container = self._must_run(request.container_id)
         seconds = float(request.timeout) or _FOREVER
         try:
-            with _refusals("failed to exec in container"):
+            with _refusals():
                 result = await self._runtime.exec_sync(sandbox, container, [*request.cmd], seconds)
         except CommandTimeoutError:
             text = (
@@ -488,9 +490,8 @@ class RuntimeServer:
             if record.status.state == _STATES.CONTAINER_RUNNING and self._running(record) is None:
                 self._status(record)
                 self._announce(record.id, messages.ContainerEventType.CONTAINER_STOPPED_EVENT)
-        waited = self._changes.get(pod_uid)
-        if waited is not None:
-            waited.set()
+        for changed in self._waiting.get(pod_uid, ()):
+            changed.set()
 
     def _announce(self, identifier: str, kind: messages.ContainerEventType) -> None:
         if not self._listeners:
@@ -588,14 +589,20 @@ class RuntimeServer:
 
     async def _until_ended(self, sandbox: Sandbox, container: Container) -> None:
         """Waits for a container whose end may be known beforehand, or comes as a change."""
-        while container.running(self._clock.now()):
-            changed = self._changes.setdefault(sandbox.pod_uid, asyncio.Event())
-            if container.ends_at is not None:
-                await self._clock.sleep((container.ends_at - self._clock.now()).total_seconds())
-            else:
-                await changed.wait()
-            changed.clear()
-        self._changes.pop(sandbox.pod_uid, None)
+        changed = asyncio.Event()
+        waiting = self._waiting.setdefault(sandbox.pod_uid, [])
+        waiting.append(changed)
+        try:
+            while container.running(self._clock.now()):
+                if container.ends_at is not None:
+                    await self._clock.sleep((container.ends_at - self._clock.now()).total_seconds())
+                else:
+                    await changed.wait()
+                changed.clear()
+        finally:
+            waiting.remove(changed)
+            if not waiting:
+                self._waiting.pop(sandbox.pod_uid, None)
 
     def _stats(self, record: ContainerRecord) -> messages.ContainerStats:
         found = self._running(record)
@@ -640,14 +647,14 @@ def _by_prefix(records: Mapping[str, Any], identifier: str) -> Any:
 
 
 @contextlib.contextmanager
-def _refusals(what: str) -> Any:
-    """Raises the runtime's refusal as gRPC's Unknown, as containerd answers what it has no code for."""
+def _refusals() -> Any:
+    """Raises the runtime's refusal, whose text is whole, as gRPC's Unknown: containerd has no code for it."""
     try:
         yield
     except CommandTimeoutError:
         raise
     except ContainerRuntimeError as error:
-        raise_unknown(f"{what}: {error}", error)
+        raise_unknown(str(error), error)
 
 
 def raise_unknown(text: str, error: Exception) -> NoReturn:

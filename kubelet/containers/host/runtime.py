@@ -107,7 +107,6 @@ class PodNetworks(Protocol):
 class HostRuntime:
     """Runs the pods of one node. Call `load` first."""
 
-    writes_logs = True
     runs_programs = True
 
     def __init__(

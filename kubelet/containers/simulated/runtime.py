@@ -96,7 +96,6 @@ class SimulatedRuntime:
     written: a kubelet that does not find it does the same again.
     """
 
-    writes_logs = False
     runs_programs = False
 
     def __init__(

@@ -20,7 +20,7 @@ from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.cluster.controlplane import static_pods
 from kubeskew.cluster.state import Process, RunningProgram, State, StateDir, write_secret
 from kubeskew.kubelet.features import ConfigurationFeatures, KubeletFeatures
-from kubeskew.kubelet.node.config import NodeConfig, NodeLayout, node_config
+from kubeskew.kubelet.node.config import SIMULATED, NodeConfig, NodeLayout, node_config
 from kubeskew.shim import mount_namespace
 
 ROOT = "/var/lib/kubelet"  # where a kubelet has its node's directory
@@ -43,11 +43,13 @@ def obstacle() -> str:
         return f"a real kubelet needs cgroups, and none are mounted below /sys/fs/cgroup: {_SEE}"
     if not machine_address():
         return f"a real kubelet needs an address of the machine other than loopback: {_SEE}"
-    try:
-        Path(ROOT).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        return f"a real kubelet needs the directory {ROOT}: {error.strerror}: {_SEE}"
+    if not Path(ROOT).is_dir() and not os.access(_first_existing(Path(ROOT)), os.W_OK):
+        return f"a real kubelet needs the directory {ROOT}, which cannot be made: {_SEE}"
     return ""
+
+
+def _first_existing(path: Path) -> Path:
+    return next(place for place in (path, *path.parents) if place.exists())
 
 
 def _may_mount() -> bool:
@@ -82,12 +84,20 @@ def layout_of(directory: StateDir, state: State, node: str) -> NodeLayout:
     return NodeLayout.under(directory.kubelet_root(), node, sockets)
 
 
+def acted_nodes_only(state: State, node: str) -> str:
+    """The reason why the node cannot have a real kubelet, whatever the machine is; empty if there is none."""
+    runtime = node_config(state.node_spec(node).as_json()).runtime
+    return (
+        "" if runtime == SIMULATED else f"a real kubelet's containers are acted: leave out runtime: {runtime}"
+    )
+
+
 def node_section(directory: StateDir, state: State, process: Process) -> dict[str, Any]:
     """The shim's own part in a kubelet: the node, and the runtime that it serves."""
     node = process.nodes[0]
     layout = layout_of(directory, state, node)
     return {
-        "name": node,
+        "entry": state.node_spec(node).as_json(),
         "root": str(directory.kubelet_root()),
         "sockets": state.runtime_dir,
         "criSocket": str(layout.sockets / "cri.sock"),

@@ -234,7 +234,7 @@ async def test_refusals_have_the_codes_that_kubelets_expect(node):
     )
     assert await refusal(node.sandbox("refused")) == (
         grpc.StatusCode.UNKNOWN,
-        "failed to create sandbox: failed to setup network for sandbox",
+        "failed to setup network for sandbox",
     )
     sandbox = await node.sandbox()
     code, text = await refusal(node.created(sandbox, node.container(image="nginx")))
@@ -250,7 +250,7 @@ async def test_refusals_have_the_codes_that_kubelets_expect(node):
     code, text = await refusal(node.started(sandbox, node.container(command=["missing"])))
     assert (code, text) == (
         grpc.StatusCode.UNKNOWN,
-        'failed to create containerd task: exec: "missing": not found',
+        'exec: "missing": not found',
     )
     identifier = await node.started(sandbox)
     code, text = await refusal(
@@ -273,6 +273,16 @@ async def test_what_is_gone_counts_as_stopped_and_removed(node):
     await server.remove_container(messages.RemoveContainerRequest(container_id="none"))
     await server.stop_pod_sandbox(messages.StopPodSandboxRequest(pod_sandbox_id="none"))
     await server.remove_pod_sandbox(messages.RemovePodSandboxRequest(pod_sandbox_id="none"))
+
+
+async def test_a_removed_container_stays_removed(node, clock, entropy):
+    """A server that starts again does not adopt a container that the runtime keeps, if it was removed."""
+    identifier = await node.started(await node.sandbox())
+    await node.server.remove_container(messages.RemoveContainerRequest(container_id=identifier))
+    assert any(sandbox.containers for sandbox in node.runtime.sandboxes())
+    again = Node(clock, entropy, node.directory, node.runtime)
+    await again.server.load()
+    assert not (await again.server.list_containers(messages.ListContainersRequest())).containers
 
 
 async def test_a_stop_waits_for_the_end(node):
@@ -383,7 +393,7 @@ async def test_commands(node):
     code, text = await refusal(done("missing"))
     assert (code, text) == (
         grpc.StatusCode.UNKNOWN,
-        'failed to exec in container: exec: "missing": executable file not found in $PATH',
+        'exec: "missing": executable file not found in $PATH',
     )
     url = await node.server.exec(messages.ExecRequest(container_id=identifier, cmd=["a", "b"]))
     assert url.url == "exec/main/a b"
