@@ -43,13 +43,11 @@ def obstacle() -> str:
         return f"a real kubelet needs cgroups, and none are mounted below /sys/fs/cgroup: {_SEE}"
     if not machine_address():
         return f"a real kubelet needs an address of the machine other than loopback: {_SEE}"
-    if not Path(ROOT).is_dir() and not os.access(_first_existing(Path(ROOT)), os.W_OK):
-        return f"a real kubelet needs the directory {ROOT}, which cannot be made: {_SEE}"
+    try:
+        Path(ROOT).mkdir(parents=True, exist_ok=True)  # the place of the node's own directory
+    except OSError as error:
+        return f"a real kubelet needs the directory {ROOT}: {error.strerror}: {_SEE}"
     return ""
-
-
-def _first_existing(path: Path) -> Path:
-    return next(place for place in (path, *path.parents) if place.exists())
 
 
 def _may_mount() -> bool:
