@@ -9,7 +9,7 @@ from typing import Any
 
 from kubeskew.apimachinery.clock import deadline
 from kubeskew.kubelet.containers.host.cgroups import Cgroups
-from kubeskew.kubelet.containers.host.shim_record import CONTAINERS, MARK, RECORD, SOCKET, birth
+from kubeskew.kubelet.containers.host.shim_record import CONTAINERS, MARK, RECORD, REMOVED, SOCKET, birth
 
 _SECONDS = 10.0
 _MARK = f"{MARK}=".encode()
@@ -61,15 +61,16 @@ def _clean(directory: Path, record: dict[str, Any]) -> None:
         _pause()
     while not groups.remove_all() and not over():  # processes that nobody has waited for yet are in them
         _pause()
-    _open(containers)
+    for closed in (containers, directory / REMOVED):
+        _open(closed)
 
 
-def _open(containers: Path) -> None:
+def _open(top: Path) -> None:
     """Lets the owner remove directories that a container, or an overlay, has closed."""
     if os.geteuid() == 0:
         return
     with contextlib.suppress(OSError):
-        for above, directories, _files in os.walk(containers):
+        for above, directories, _files in os.walk(top):
             for name in directories:
                 path = Path(above, name)
                 if not path.is_symlink():

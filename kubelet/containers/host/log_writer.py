@@ -35,7 +35,8 @@ class LogWriter:
         complete, rest = data[:cut], data[cut:]
         prefix = f"{_stamp(self._clock.now())} {stream} ".encode()
         lines = []
-        for line in complete.splitlines(keepends=True) if len(complete) > LINE_BYTES else ():
+        for content in complete[:-1].split(b"\n") if len(complete) > LINE_BYTES else ():
+            line = content + b"\n"
             while len(line) > LINE_BYTES + 1:
                 lines.append(b"P " + line[:LINE_BYTES] + b"\n")
                 line = line[LINE_BYTES:]

@@ -148,8 +148,7 @@ class HostRuntime:
         self._host_pids: dict[str, int] = {}
         self._inner_pids: dict[str, int] = {}
         self._changed: dict[str, asyncio.Event] = {}  # set when a container ends
-        self._commands: dict[int, asyncio.Future[int]] = {}
-        self._ended_commands: dict[int, int] = {}
+        self._commands: dict[str, asyncio.Future[int]] = {}  # the exit codes of those that are waited for
         self._being_started: set[str] = set()
         self._early_ends: dict[str, dict[str, Any]] = {}  # of containers whose start has not been noted
         self.on_change: Callable[[str], None] = lambda _pod_uid: None
@@ -190,7 +189,8 @@ class HostRuntime:
                 await self._shim_lost.wait()
                 try:
                     await self._connect()
-                except ContainerRuntimeError:
+                except (ContainerRuntimeError, OSError) as error:
+                    log.warning("node %s: %s", self._node_name, error)
                     await self._clock.sleep(_RETRY_SECONDS)
         finally:
             self.disconnect()
@@ -278,9 +278,7 @@ class HostRuntime:
     def _event(self, event: dict[str, Any]) -> None:
         if event["event"] == "exec_exit":
             future = self._commands.get(event["exec"])
-            if future is None:
-                self._ended_commands[event["exec"]] = event["code"]
-            elif not future.done():
+            if future is not None and not future.done():
                 future.set_result(event["code"])
             return
         for sandbox in self._sandboxes.values():
@@ -298,12 +296,11 @@ class HostRuntime:
         container.ends_at = max(moment, container.started_at)
         container.exit_code = end["code"]
         container.reason = end["reason"]
-        (self._directory / EXITS / f"{container.id}.json").unlink(missing_ok=True)
         self._changed.setdefault(container.id, asyncio.Event()).set()
 
     def _kept_end(self, container_id: str) -> Mapping[str, Any]:
         """The end that the shim has kept, or that of a container that ended with its shim."""
-        content = UNJOURNALLED.read(self._directory / EXITS / f"{container_id}.json")
+        content = UNJOURNALLED.read(self._exit_file(container_id))
         if content:
             with contextlib.suppress(ValueError):
                 end: Mapping[str, Any] = json.loads(content)
@@ -382,9 +379,7 @@ class HostRuntime:
                 return None, self._node_address
             add_node = self._networks.add_node
             return await _set_up(add_node, self._node_name, self._node_address), self._node_address
-        if self._networks is not None and config.uid in self._sandboxes:
-            with contextlib.suppress(OSError):
-                await asyncio.to_thread(self._networks.remove_pod, config.uid)  # of the sandbox before
+        await self._leave_network(config.uid)  # what a sandbox before, or one that failed, has left
         for _try in range(_ADDRESS_TRIES):
             address = self._address()
             if self._networks is None:
@@ -395,6 +390,11 @@ class HostRuntime:
             except AddressInUseError:
                 continue
         raise ContainerRuntimeError("failed to setup network for sandbox: all addresses are in use")
+
+    async def _leave_network(self, pod_uid: str) -> None:
+        if self._networks is not None and not self._plain:
+            with contextlib.suppress(OSError):
+                await asyncio.to_thread(self._networks.remove_pod, pod_uid)
 
     def _write_sandbox_files(self, sandbox: Sandbox, config: PodSandboxConfig) -> None:
         directory = self._files_of(sandbox.pod_uid)
@@ -428,9 +428,7 @@ class HostRuntime:
             await self._client().call("remove_sandbox", sandbox=sandbox.id)
         for container in sandbox.running(self._clock.now()):
             await self._until_ended(container, _STOP_SECONDS)
-        if sandbox.ready and self._networks is not None and not self._plain:
-            with contextlib.suppress(OSError):
-                await asyncio.to_thread(self._networks.remove_pod, sandbox.pod_uid)
+        await self._leave_network(sandbox.pod_uid)
         sandbox.ready = False
         self._save(sandbox)
 
@@ -440,6 +438,8 @@ class HostRuntime:
             return
         if sandbox.ready:
             await self.stop_pod_sandbox(sandbox)
+        else:
+            await self._leave_network(pod_uid)  # also of a sandbox that ended with its shim
         self._sandboxes.pop(pod_uid, None)
         self._configs.pop(pod_uid, None)
         for container in sandbox.containers:
@@ -504,13 +504,13 @@ class HostRuntime:
             self._inner_pids[container.id] = answer["pid"]
             container.started_at = self._clock.now()
         except ShimError as error:
+            self._discard(self._layer(container))
             if error.kind != "start":
                 raise ContainerRuntimeError(f"failed to create containerd task: {error}") from error
             container.started_at = self._clock.now()
             container.ends_at = container.started_at
             container.exit_code, container.reason = _START_ERROR_CODE, "StartError"
             container.message = _NOT_STARTED.format(error)
-            self._discard(self._layer(container))
         finally:
             self._being_started.discard(container.id)
         sandbox.containers.append(container)
@@ -635,8 +635,12 @@ class HostRuntime:
     def logs(self, sandbox: Sandbox, container: Container) -> Sequence[LogLine]:
         return log_reader.read(self._log(sandbox, container))
 
-    async def follow_logs(self, sandbox: Sandbox, container: Container) -> AsyncIterator[LogLine]:
-        follower = log_reader.LogFollower(self._log(sandbox, container))
+    def follow_logs(self, sandbox: Sandbox, container: Container) -> AsyncIterator[LogLine]:
+        return self._followed(log_reader.LogFollower(self._log(sandbox, container)), container)
+
+    async def _followed(
+        self, follower: log_reader.LogFollower, container: Container
+    ) -> AsyncIterator[LogLine]:
         try:
             while True:
                 running = container.ends_at is None
@@ -744,6 +748,7 @@ class HostRuntime:
             try:
                 _data, fds, _flags, _address = socket.recv_fds(here, 64, 1)
             except OSError as error:
+                del self._commands[answer["exec"]]
                 raise ContainerRuntimeError("the command has no terminal") from error
         terminal = Descriptor(fds[0])
         outputs = [asyncio.ensure_future(_copy(terminal, streams.write_stdout))]
@@ -777,22 +782,26 @@ class HostRuntime:
     async def _exec(
         self, container: Container, command: Sequence[str], files: Sequence[int], *, tty: bool
     ) -> dict[str, Any]:
+        name = self._identifier()
+        self._commands[name] = asyncio.get_running_loop().create_future()
         try:
-            return await self._client().call("exec", files, container=container.id, argv=[*command], tty=tty)
-        except ShimError as error:
+            answer = await self._client().call(
+                "exec", files, exec=name, container=container.id, argv=[*command], tty=tty
+            )
+        except BaseException as error:
+            del self._commands[name]
+            if not isinstance(error, ShimError):
+                raise
             if error.kind == "start":
                 raise ContainerRuntimeError(_NOT_EXECUTED.format(error)) from error
             raise ContainerRuntimeError(f"failed to exec in container: {error}") from error
+        return {**answer, "exec": name}
 
-    async def _command_end(self, number: int) -> int:
-        if number in self._ended_commands:
-            return self._ended_commands.pop(number)
-        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._commands[number] = future
+    async def _command_end(self, name: str) -> int:
         try:
-            return await future
+            return await self._commands[name]
         finally:
-            del self._commands[number]
+            del self._commands[name]
 
     async def attach(
         self, sandbox: Sandbox, container: Container, streams: CommandStreams, *, stdin: bool
@@ -867,6 +876,7 @@ class HostRuntime:
     def _forget(self, container: Container) -> None:
         for known in (self._changed, self._host_pids, self._inner_pids):
             known.pop(container.id, None)
+        self._exit_file(container.id).unlink(missing_ok=True)
         self._discard(self._layer(container))
 
     def _discard(self, path: Path) -> None:
@@ -897,6 +907,14 @@ class HostRuntime:
                 UNJOURNALLED.write(path, orjson.dumps(record, option=orjson.OPT_INDENT_2))
             except OSError as error:  # such as a full disk: the kubelet goes on with what it knows
                 log.warning("node %s: the record of a pod cannot be written: %s", self._node_name, error)
+                return
+        for container in sandbox.containers:
+            if container.ends_at is not None:
+                self._exit_file(container.id).unlink(missing_ok=True)
+
+    def _exit_file(self, container_id: str) -> Path:
+        """The end of a container as the shim keeps it until a record has it."""
+        return self._directory / EXITS / f"{container_id}.json"
 
     def _identifier(self) -> str:
         return (self._entropy.uid() + self._entropy.uid()).replace("-", "")

@@ -33,7 +33,7 @@ from kubeskew.kubelet.containers.host import (
 from kubeskew.kubelet.containers.host.cgroups import Cgroups, Limits
 from kubeskew.kubelet.containers.host.log_writer import LogWriter
 from kubeskew.kubelet.containers.host.messages import MessageError, MessageReader, MessageWriter
-from kubeskew.kubelet.containers.host.shim_record import EXITS, MARK, SOCKET
+from kubeskew.kubelet.containers.host.shim_record import EXITS, MARK, RECORD, SOCKET, birth
 
 _READ_BYTES = 65_536
 _MOST_UNSENT = 4 * 1024 * 1024  # of an attached client; one that lags more is dropped
@@ -161,7 +161,6 @@ class Shim:
         self._by_pid: dict[int, Callable[[int], None]] = {}
         self._unclaimed: dict[int, int] = {}  # of processes that ended before their start was reported
         self._starting = 0
-        self._execs = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._ended = asyncio.Event()
         self.connections: dict[_Connection, None] = {}
@@ -324,6 +323,9 @@ class Shim:
         container.pid = pid
         self._containers[container.id] = container
         self._claim(pid, lambda status: self._container_ended(container, status))
+        if self._sandboxes.get(body["sandbox"]) is not sandbox:  # it was removed meanwhile
+            self._kill_all(container)
+            self._sandbox(body)
         return {"pid": pid}
 
     async def do_stop(self, body: dict[str, Any], _files: list[int], _passed: list[int]) -> dict[str, Any]:
@@ -348,8 +350,6 @@ class Shim:
         def child(status: int) -> NoReturn:
             container_init.enter(own, namespaces, files, status)
 
-        self._execs += 1
-        number = self._execs
         try:
             pid = await self._spawn(child)
         finally:
@@ -357,11 +357,11 @@ class Shim:
                 os.close(fd)
 
         def ended(status: int) -> None:
-            event = {"event": "exec_exit", "exec": number, "code": _code(status)}
+            event = {"event": "exec_exit", "exec": body["exec"], "code": _code(status)}
             asyncio.get_running_loop().call_soon(self._emit, event)  # after the answer
 
         self._claim(pid, ended)
-        return {"exec": number, "pid": pid}
+        return {"pid": pid}
 
     async def do_kill_process(
         self, body: dict[str, Any], _files: list[int], _passed: list[int]
@@ -479,7 +479,7 @@ class Shim:
         ended = self._by_pid.pop(pid, None)
         if ended is not None:
             ended(status)
-        else:
+        elif self._starting:
             self._unclaimed[pid] = status
 
     def _container_ended(self, container: _ShimContainer, status: int) -> None:
@@ -764,12 +764,14 @@ def _start(options: ShimOptions) -> dict[str, Any]:
         os.close(reading)
         _serve(options, groups, writing, rootless=rootless, own_pid=own_pid)
     os.close(writing)
+    directories = {name: str(path) for name, path in groups.directories.items()}
+    record = {"pid": child, "birth": birth(child), "own_pid": own_pid, "cgroups": directories}
+    (options.directory / RECORD).write_text(json.dumps(record))  # first: whoever started it may be killed
     with os.fdopen(reading) as answer:
         text = answer.read()
     if text != "ready":
         raise OSError(errno.EIO, text or "the shim ended")
-    directories = {name: str(path) for name, path in groups.directories.items()}
-    return {"pid": child, "own_pid": own_pid, "cgroups": directories}
+    return record
 
 
 def _enter_user_namespace(path: str) -> bool:

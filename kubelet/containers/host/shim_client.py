@@ -12,7 +12,7 @@ from typing import Any
 
 import kubeskew
 from kubeskew.kubelet.containers.host.messages import MessageError, MessageReader, MessageWriter
-from kubeskew.kubelet.containers.host.shim_record import RECORD, SOCKET, birth
+from kubeskew.kubelet.containers.host.shim_record import SOCKET
 from kubeskew.kubelet.containers.runtime_service import ContainerRuntimeError
 
 MODULE = "kubeskew.kubelet.containers.host.shim"
@@ -82,7 +82,7 @@ class ShimClient:
         try:
             self._writer.write({"method": method, **body}, [os.dup(fd) for fd in files])
         except OSError as error:
-            self.close()
+            self._end()
             raise ShimGoneError("the containers' parent process has ended") from error
 
     def close(self) -> None:
@@ -149,25 +149,26 @@ def connect(directory: Path) -> socket.socket | None:
 
 
 async def start(directory: Path, **options: Any) -> None:
-    """Starts a shim, and keeps its PID in the directory. Raises ContainerRuntimeError."""
+    """Starts a shim, which writes its record. Raises ContainerRuntimeError."""
     answer = await asyncio.to_thread(_start, {"directory": str(directory), **options})
     if "error" in answer:
         raise ContainerRuntimeError(answer["error"])
-    record = {**answer, "birth": birth(answer["pid"])}
-    (directory / RECORD).write_text(json.dumps(record))
 
 
 def _start(options: dict[str, Any]) -> dict[str, Any]:
     top = Path(kubeskew.__file__).parent.parent
     code = f"import sys; sys.path.append({str(top)!r}); from {MODULE} import main; main()"
-    finished = subprocess.run(  # noqa: S603 - this program's own module
-        [sys.executable, "-I", "-S", "-c", code, json.dumps(options)],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=_CONNECT_SECONDS,
-        check=False,
-        close_fds=True,
-    )
+    try:
+        finished = subprocess.run(  # noqa: S603 - this program's own module
+            [sys.executable, "-I", "-S", "-c", code, json.dumps(options)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_CONNECT_SECONDS,
+            check=False,
+            close_fds=True,
+        )
+    except subprocess.TimeoutExpired:
+        return {"error": f"the process that starts containers was not there after {_CONNECT_SECONDS} s"}
     try:
         answer: dict[str, Any] = json.loads(finished.stdout)
     except ValueError:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Protocol, cast
 
 from kubeskew.kubelet.containers.host.images.image_config import BadImageError
-from kubeskew.kubelet.containers.host.images.layers import MOST_BYTES
+from kubeskew.kubelet.containers.host.images.layers import MOST_BYTES, BoundedMember
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 _NAMES = ("io.containerd.image.name", "org.opencontainers.image.ref.name")
@@ -55,6 +55,8 @@ class DirectoryArchive:
         return (self._directory / name).is_file()
 
     def open(self, name: str) -> BinaryIO:
+        if name.startswith("/") or ".." in name.split("/"):
+            raise BadImageError(f"{name} leads out of {self._directory}")
         try:
             return (self._directory / name).open("rb")
         except OSError as error:
@@ -95,10 +97,10 @@ def opened(path: Path) -> Iterator[Archive]:
                 with tempfile.TemporaryFile() as plain:
                     _decompress(path, plain)
                     plain.seek(0)
-                    with tarfile.open(fileobj=plain, mode="r:") as archive:
+                    with tarfile.open(fileobj=plain, mode="r:", tarinfo=BoundedMember) as archive:
                         yield TarArchive(path, archive)
                 return
-        with tarfile.open(path, mode="r:") as archive:
+        with tarfile.open(path, mode="r:", tarinfo=BoundedMember) as archive:
             yield TarArchive(path, archive)
     except (tarfile.TarError, EOFError, OSError) as error:
         raise BadImageError(f"{path} is no archive of an image: {error}") from error
@@ -170,7 +172,8 @@ def _of_docker(archive: Archive, names: Sequence[str]) -> ArchivedImage:
     name, layers = entry.get("Config"), entry.get("Layers")
     if not isinstance(name, str) or not isinstance(layers, list):
         raise BadImageError("manifest.json has no configuration and layers")
-    content = archive.open(name).read(_MOST_JSON)
+    with archive.open(name) as file:
+        content = file.read(_MOST_JSON)
     digest = hashlib.sha256(json.dumps(entry, sort_keys=True).encode()).hexdigest()
     configuration = _parsed(content, name)
     return ArchivedImage(

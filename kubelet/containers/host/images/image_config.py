@@ -28,16 +28,30 @@ class ImageConfig:
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> "ImageConfig":
-        """Reads the `config` of an OCI configuration."""
-        pairs = [text.partition("=") for text in config.get("Env") or []]
+        """Reads the `config` of an OCI configuration. Raises BadImageError."""
+        pairs = [text.partition("=") for text in _words(config, "Env")]
         return cls(
-            entrypoint=[*(config.get("Entrypoint") or [])],
-            command=[*(config.get("Cmd") or [])],
+            entrypoint=_words(config, "Entrypoint"),
+            command=_words(config, "Cmd"),
             env={name: value for name, _, value in pairs},
-            working_directory=config.get("WorkingDir") or "",
-            user=config.get("User") or "",
-            stop_signal=config.get("StopSignal") or "",
+            working_directory=_word(config, "WorkingDir"),
+            user=_word(config, "User"),
+            stop_signal=_word(config, "StopSignal"),
         )
+
+
+def _words(config: Mapping[str, Any], key: str) -> list[str]:
+    words = config.get(key) or []
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise BadImageError(f"{key} of the image's configuration is no list of strings")
+    return words
+
+
+def _word(config: Mapping[str, Any], key: str) -> str:
+    word = config.get(key) or ""
+    if not isinstance(word, str):
+        raise BadImageError(f"{key} of the image's configuration is no string")
+    return word
 
 
 @dataclass(frozen=True, slots=True)

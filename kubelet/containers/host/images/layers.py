@@ -12,7 +12,7 @@ import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Self
 
 from kubeskew.kubelet.containers.host import syscalls
 from kubeskew.kubelet.containers.host.images.image_config import BadImageError
@@ -22,6 +22,27 @@ MOST_ENTRIES = 2_000_000
 _OPAQUE = ".wh..wh..opq"
 _WHITEOUT, _RESERVED = ".wh.", ".wh..wh."
 _COPY_BYTES = 1 << 20
+_MOST_DESCRIPTION = 1 << 20
+_DESCRIBING = (
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+)
+
+
+class BoundedMember(tarfile.TarInfo):
+    """A header of an archive. Those that describe the next one are read into memory whole, so their size has a
+    limit."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        """Raises BadImageError."""
+        member = super().frombuf(buf, encoding, errors)
+        if member.size < 0 or (member.type in _DESCRIBING and member.size > _MOST_DESCRIPTION):
+            raise BadImageError(f"an entry of the archive has a header of {member.size} bytes")
+        return member
 
 
 class LayerUnpacker:
@@ -42,7 +63,7 @@ class LayerUnpacker:
         self._made.clear()
         directories: list[tuple[str, tarfile.TarInfo]] = []
         try:
-            with tarfile.open(fileobj=layer, mode="r|*") as archive:
+            with tarfile.open(fileobj=layer, mode="r|*", tarinfo=BoundedMember) as archive:
                 for member in archive:
                     self._count(member)
                     name = _inside(member.name)

@@ -59,10 +59,15 @@ class ImageStore:
         with self._locked():
             if known.exists() and (image := self.get(known.read_text())) is not None:
                 return image
-            if source.program is not None:
-                image = self._of_program(path, source.program.name)
-            else:
-                image = self._of_archive(path, names)
+            try:
+                if source.program is not None:
+                    image = self._of_program(path, source.program.name)
+                else:
+                    image = self._of_archive(path, names)
+            except BadImageError:
+                raise
+            except Exception as error:  # an archive may be malformed in any way
+                raise BadImageError(f"{path} cannot be unpacked: {type(error).__name__}: {error}") from error
             known.write_text(image.id)
         return image
 

@@ -63,6 +63,17 @@ def test_long_lines(tmp_path: Path):
         assert max(len(line.data) for line in lines) <= LINE_BYTES + 1
 
 
+def test_carriage_returns(tmp_path: Path):
+    """Only a line feed ends a line, also in output that is written in pieces."""
+    content = b"50%\r100%\n" + b"a" * (LINE_BYTES + 5) + b"\x0b\r\n"
+    writer = LogWriter(tmp_path / "0.log", Clock())
+    writer.write("stdout", content)
+    writer.close()
+    lines = log_reader.read(tmp_path / "0.log")
+    assert lines[0].data == b"50%\r100%\n"
+    assert b"".join(line.data for line in lines) == content
+
+
 def test_rotation(tmp_path: Path):
     """A full file gets another name, the oldest are removed; a follower misses nothing of the newest."""
     path = tmp_path / "0.log"

@@ -185,16 +185,25 @@ async def test_attached_to_a_terminal(node: HostNode):
     assert streams.stdout.endswith(b"got typed\r\n")
 
 
+async def test_commands_that_were_given_up(node: HostNode):
+    """The end of a command that nobody waits for any longer is that of no other command."""
+    sandbox, container = await waiting(node)
+    with pytest.raises(CommandTimeoutError):
+        await node.runtime.exec_sync(sandbox, container, ["/bin/sh", "-c", "exec sleep 4322"], 0.05)
+    for code in (3, 0):
+        command = ["/bin/sh", "-c", f"exit {code}"]
+        assert (await node.runtime.exec_sync(sandbox, container, command, 60)).exit_code == code
+    assert node.runtime._commands == {}
+
+
 async def test_followed_logs(node: HostNode):
     """A follower of a log gets what comes from then on, up to the container's end."""
     sandbox = await node.pod()
     container = await node.shell(sandbox, "echo before; read word; echo after; printf rest", stdin=True)
     await node.says(sandbox, container, "before")
     following = node.runtime.follow_logs(sandbox, container)
-    first = asyncio.ensure_future(anext(following))
-    await asyncio.sleep(0)
     await node.runtime.attach(sandbox, container, Streams(b"go\n"), stdin=True)
-    lines = [await first, *[line async for line in following]]
+    lines = [line async for line in following]
     assert [line.data for line in lines] == [b"after\n", b"rest\n"]
 
 

@@ -1,16 +1,23 @@
 """Containers and their parent process while kubelets come, go and are killed."""
 
 import asyncio
+import errno
 import json
 import os
 import signal
+import socket
 from pathlib import Path
 
+import pytest
 from host_node import HostNode, NodeMaker
 from until import until
 
+from kubeskew.kubelet.containers.host import shim_client
 from kubeskew.kubelet.containers.host.cleanup import cleanup
-from kubeskew.kubelet.containers.host.shim_record import RECORD
+from kubeskew.kubelet.containers.host.shim_client import ShimClient, ShimError, ShimGoneError
+from kubeskew.kubelet.containers.host.shim_record import CONTAINERS, RECORD
+from kubeskew.kubelet.containers.runtime_service import ContainerRuntimeError
+from kubeskew.kubelet.files import UNJOURNALLED
 
 WAITS = "trap 'exit 9' TERM; echo ready; while :; do sleep 0.01; done"
 
@@ -113,3 +120,66 @@ async def test_nothing_is_left_without_namespaces(make_node: NodeMaker):
     assert container.ends_at is None
     await node.again()
     assert node.runtime.sandboxes()[0].containers[0].reason == "Unknown"
+
+
+async def test_a_request_to_a_parent_that_has_gone(node: HostNode):
+    """A runtime that finds its containers' parent gone by a request makes another one."""
+    sandbox = await node.pod()
+    client = node.runtime._client()
+    client._socket.shutdown(socket.SHUT_WR)
+    client._loop.remove_reader(client._socket.fileno())
+    with pytest.raises(ShimGoneError):
+        client.post("hello")
+    await until(lambda: node.runtime._client() is not client and sandbox.ready)
+    assert await node.ended(await node.shell(sandbox, "exit 2")) == 2
+
+
+async def test_an_end_that_cannot_be_recorded(node: HostNode, monkeypatch: pytest.MonkeyPatch):
+    """The end of a container is kept until a record has it."""
+    sandbox = await node.pod()
+    container = await node.shell(sandbox, "read word; exit 7", stdin=True)
+
+    def full(*_arguments: object, **_options: object) -> None:
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(UNJOURNALLED), "write", full)
+        node.runtime.stop_container(sandbox, container, 0)
+        assert await node.ended(container) == 128 + signal.SIGKILL
+    await node.again()
+    again = node.runtime.sandboxes()[0].containers[0]
+    assert (again.exit_code, again.reason) == (128 + signal.SIGKILL, "")
+
+
+async def test_the_parent_writes_its_record(tmp_path: Path):
+    """A parent process whose kubelet ended while it started is in the record by which it is found."""
+    answer = await asyncio.to_thread(shim_client._start, {"directory": str(tmp_path), "plain": True})
+    record = json.loads((tmp_path / RECORD).read_text())
+    assert (record["pid"], bool(record["birth"])) == (answer["pid"], True)
+    await asyncio.to_thread(cleanup, tmp_path)
+    assert not is_there(answer["pid"])
+
+
+async def test_a_parent_that_does_not_start_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A parent process that takes too long fails the start as another one that cannot start."""
+    monkeypatch.setattr(shim_client, "_CONNECT_SECONDS", 0)
+    with pytest.raises(ContainerRuntimeError, match="was not there after 0 s"):
+        await shim_client.start(tmp_path, plain=True)
+    await asyncio.to_thread(cleanup, tmp_path)
+
+
+async def test_a_container_that_cannot_be_created_leaves_no_files(
+    node: HostNode, monkeypatch: pytest.MonkeyPatch
+):
+    """A start that the parent process refuses leaves no files of the container."""
+    sandbox = await node.pod()
+
+    async def refused(*_arguments: object, spec: dict[str, str], **_body: object) -> None:
+        os.makedirs(spec["layer"])  # noqa: PTH103 - of an asynchronous function
+        raise ShimError("refused")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ShimClient, "call", refused)
+        with pytest.raises(ContainerRuntimeError, match="refused"):
+            await node.shell(sandbox, "exit 0")
+    assert [*(node.state / "node" / CONTAINERS).glob("*")] == []

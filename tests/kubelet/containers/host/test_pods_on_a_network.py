@@ -1,14 +1,21 @@
 """Containers as processes on the network of their cluster."""
 
+import json
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from host_node import PYTHON, HostNode, NodeMaker
+from until import until
 
 from kubeskew.apimachinery.process.network_agent import NetworkAgent
 from kubeskew.kubelet.containers.host.network import keeper_process
 from kubeskew.kubelet.containers.host.node_runtime import pod_range
+from kubeskew.kubelet.containers.host.shim_client import ShimClient, ShimGoneError
+from kubeskew.kubelet.containers.host.shim_record import RECORD
+from kubeskew.kubelet.containers.runtime_service import ContainerRuntimeError
 
 
 @pytest.fixture
@@ -86,3 +93,30 @@ async def test_a_sandbox_is_made_again(make_node: NodeMaker, agent: NetworkAgent
     again = await node.pod()
     assert again.ready
     assert await node.output(again, "echo fine") == "fine\n"
+
+
+async def test_a_sandbox_that_failed_is_tried_again(
+    make_node: NodeMaker, agent: NetworkAgent, monkeypatch: pytest.MonkeyPatch
+):
+    """A pod whose sandbox failed after its network was made gets one at the next try."""
+    node = await networked(make_node, agent)
+
+    async def gone(*_arguments: object, **_body: object) -> None:
+        raise ShimGoneError("gone")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ShimClient, "call", gone)
+        with pytest.raises(ContainerRuntimeError, match="gone"):
+            await node.pod()
+    assert (await node.pod()).ready
+
+
+async def test_a_pod_whose_sandbox_ended_leaves_the_network(make_node: NodeMaker, agent: NetworkAgent):
+    """A pod is removed from the network also if its sandbox has ended with the parent of its containers."""
+    node = await networked(make_node, agent)
+    sandbox = await node.pod()
+    assert [*agent.pods()] == ["uid-1"]
+    os.kill(json.loads((node.state / "node" / RECORD).read_text())["pid"], signal.SIGKILL)
+    await until(lambda: not sandbox.ready)
+    await node.runtime.remove_pod_sandbox("uid-1")
+    assert [*agent.pods()] == []

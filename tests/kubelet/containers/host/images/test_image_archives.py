@@ -214,6 +214,30 @@ def test_images_have_limits(tmp_path: Path, limits: Mapping[str, int]):
     unpacker.close()
 
 
+def without_digest(files: Mapping[str, bytes]) -> dict[str, bytes]:
+    index = json.loads(files["index.json"])
+    del index["manifests"][0]["digest"]
+    return {**files, "index.json": json.dumps(index).encode()}
+
+
+@pytest.mark.parametrize("absolute", [False, True])
+@pytest.mark.parametrize("key", ["Config", "Layers"])
+def test_files_outside_a_layout_are_refused(tmp_path: Path, key: str, absolute: bool):
+    """A layout's directory leads to no files of the machine."""
+    outside = tmp_path / "outside"
+    outside.write_bytes(LAYERS[0] if key == "Layers" else b"{}")
+    content = docker(LAYERS[:1])
+    entries = json.loads(content["manifest.json"])
+    name = str(outside) if absolute else "../outside"
+    entries[0][key] = [name] if key == "Layers" else name
+    content["manifest.json"] = json.dumps(entries).encode()
+    for inside, each in content.items():
+        (tmp_path / "image" / inside).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "image" / inside).write_bytes(each)
+    with pytest.raises(BadImageError, match="leads out of"):
+        ImageStore(tmp_path / "store").unpack(ImageSource(path=tmp_path / "image"), [])
+
+
 def test_damaged_archives(tmp_path: Path):
     """An archive that is no image, or not the one of its digests, is refused with a reason and not kept."""
     good = layout(LAYERS)
@@ -229,6 +253,15 @@ def test_damaged_archives(tmp_path: Path):
         (archive_of(layout([b"nonsense" * 100])), "failed to extract layer"),
         (archive_of(docker([LAYERS[0][:1026]])), "failed to extract layer"),
         (archive_of({**docker(LAYERS), "manifest.json": b"[]"}), "lists no image"),
+        (gzip.compress(archive_of(good), mtime=0)[:40] + b"\xff" * 60, "cannot be unpacked|no archive"),
+        (archive_of({**docker(LAYERS), "c.json": b"[]"}), "cannot be unpacked"),
+        (archive_of({**docker(LAYERS), "c.json": b'{"config": {"Cmd": [1]}}'}), "Cmd of the image's"),
+        (archive_of({**docker(LAYERS), "c.json": b'{"config": {"User": 7}}'}), "User of the image's"),
+        (archive_of(without_digest(good)), "cannot be unpacked|is not supported"),
+        (archive_of(docker([packed(file("a", mtime=1 << 80))])), "cannot be unpacked"),
+        (archive_of(docker([packed(file("a" * (1 << 21)))])), "a header of"),
+        (archive_of(docker([packed(file("é" * (1 << 20)))])), "a header of"),
+        (packed(file("a" * (1 << 21))), "a header of"),
     ]
     store = ImageStore(tmp_path / "store")
     for content, why in cases:
