@@ -8,6 +8,7 @@ are gone, as with a node that boots again.
 
 import asyncio
 import logging
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -89,6 +90,7 @@ class NetworkComponent:
         self._outside = outside
         self._agent = NetworkAgent(path)
         self._kept: keeper_process.Kept | None = None
+        self._keeping = threading.Lock()
         environment = ctx.environment
         self._informers = InformerFactory(ctx.client, environment.clock, environment.entropy, trimmed=True)
         self._tables = ServiceTables(self._informers)
@@ -132,9 +134,10 @@ class NetworkComponent:
             await self._informers.stop()
             await self._proxy.close()
             await self._names.stop()
+            with self._keeping:
+                if self._kept is not None:
+                    self._kept.close()
             self._agent.close()
-            if self._kept is not None:
-                self._kept.close()
 
     async def _work(self) -> None:
         await self._find_nftables()
@@ -219,7 +222,12 @@ class NetworkComponent:
         return ""
 
     def _keep(self) -> None:
-        self._kept = keeper_process.kept_by(self._agent, self._kept)
+        with self._keeping:
+            self._kept = keeper_process.kept_by(self._agent, self._kept)
+
+    def _start_keeper(self) -> None:
+        with self._keeping:
+            keeper_process.start(self._path, kept=self._kept)
 
     async def _watch(self) -> None:
         """Has descriptors of all namespaces, and starts another process if the one that keeps them is gone.
@@ -228,8 +236,8 @@ class NetworkComponent:
         while True:
             await self._ctx.environment.clock.sleep(_LOOK_SECONDS)
             try:
-                self._keep()
+                await asyncio.to_thread(self._keep)
             except NetworkAgentError as error:
                 log.warning("%s: starting it again", error)
-                keeper_process.start(self._path, kept=self._kept)
+                await asyncio.to_thread(self._start_keeper)
                 self._changed.set()
