@@ -126,9 +126,15 @@ class NetworkAgent:
         self, pod: str | None, host: str, port: int, kind: socket.SocketKind = socket.SOCK_STREAM
     ) -> socket.socket:
         """A connected socket. Raises OSError as connect(2), and NetworkAgentError."""
-        made = self.open_socket(pod, kind)
+        loop = asyncio.get_running_loop()
+        opening = loop.run_in_executor(None, self.open_socket, pod, kind)
         try:
-            await asyncio.get_running_loop().sock_connect(made, (host, port))
+            made = await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            opening.add_done_callback(_close_opened)
+            raise
+        try:
+            await loop.sock_connect(made, (host, port))
         except BaseException:
             made.close()
             raise
@@ -172,8 +178,14 @@ class NetworkAgent:
         self._ask({"verb": "add-address", "address": address})
 
     def load_rules(self, text: str) -> None:
-        """Has `nft` read rules in the cluster's namespace. Raises NetworkAgentError."""
-        self._ask({"verb": "rules", "text": text})
+        """Has `nft` read rules in the cluster's namespace, which may take its time: others ask meanwhile.
+        Raises NetworkAgentError.
+        """
+        another = NetworkAgent(self.path)
+        try:
+            another._ask({"verb": "rules", "text": text})
+        finally:
+            another.close()
 
     def end(self) -> None:
         """Ends the agent's process and the networks of pods with it. One that is not there is no error."""
@@ -248,6 +260,11 @@ def is_of_node(host: str) -> bool:
     except ValueError:
         return False
     return address.is_loopback and address not in _MACHINE
+
+
+def _close_opened(opening: "asyncio.Future[socket.socket]") -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()
 
 
 def _connect(path: str) -> socket.socket:

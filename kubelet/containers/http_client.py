@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+import string
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeVar
 
@@ -10,6 +11,10 @@ from kubeskew.kubelet.containers.runtime_service import Connection
 Result = TypeVar("Result")
 Headers = tuple[tuple[str, str], ...]
 _MOST_BYTES = 64 << 20
+_HEAD_BYTES = 1 << 20
+_LINE_BYTES = 1 << 20
+_CODE_DIGITS, _CHUNK_DIGITS, _LENGTH_DIGITS = 3, 16, 18
+_HEX = frozenset(string.hexdigits)
 _BODILESS = frozenset({204, 304})
 
 
@@ -53,35 +58,51 @@ async def request(
     if "chunked" in answer.header("Transfer-Encoding").lower():
         return answer._replace(body=await reader.chunks(most))
     length = answer.header("Content-Length")
-    size = int(length) if length.isdecimal() else None
+    size = int(length) if length.isdecimal() and len(length) <= _LENGTH_DIGITS else None
     return answer._replace(body=await reader.body(size, most))
 
 
 class _Reader:
+    """Holds no more than it is asked for, and what one read gives: the other side may be a hostile one."""
+
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._held = b""
+        self._held = bytearray()
+        self._head_left = _HEAD_BYTES
 
     async def _more(self) -> bool:
         data = await self._connection.read()
         self._held += data
         return bool(data)
 
+    def _take(self, size: int) -> bytes:
+        taken = bytes(self._held[:size])
+        del self._held[:size]
+        return taken
+
     async def _line(self) -> str:
-        while b"\n" not in self._held:
-            if len(self._held) > 1 << 20 or not await self._more():
+        seen = 0
+        while (end := self._held.find(b"\n", seen)) < 0:
+            seen = len(self._held)
+            if seen > _LINE_BYTES or not await self._more():
                 raise HTTPError("EOF" if not self._held else "malformed HTTP response")
-        line, _, self._held = self._held.partition(b"\n")
-        return line.decode("latin-1").rstrip("\r")
+        return self._take(end + 1).decode("latin-1").rstrip("\r\n")
+
+    async def _head_line(self) -> str:
+        line = await self._line()
+        self._head_left -= len(line) + 1
+        if self._head_left < 0:
+            raise HTTPError(f"net/http: server response headers exceeded {_HEAD_BYTES} bytes; aborted")
+        return line
 
     async def head(self) -> tuple[int, str, Headers]:
-        first = await self._line()
+        first = await self._head_line()
         version, _, rest = first.partition(" ")
         code, _, reason = rest.partition(" ")
-        if not version.startswith("HTTP/") or not code.isdecimal():
+        if not version.startswith("HTTP/") or not code.isdecimal() or len(code) != _CODE_DIGITS:
             raise HTTPError(f'malformed HTTP response "{first}"')
         headers = []
-        while line := await self._line():
+        while line := await self._head_line():
             name, _, value = line.partition(":")
             headers.append((name.strip(), value.strip()))
         return int(code), reason, tuple(headers)
@@ -90,22 +111,27 @@ class _Reader:
         wanted = most if size is None else min(size, most)
         while len(self._held) < wanted and await self._more():
             pass
-        return self._held[:wanted]
+        return self._take(wanted)
 
     async def chunks(self, most: int) -> bytes:
-        found = b""
+        found = bytearray()
         while len(found) < most:
-            text = (await self._line()).partition(";")[0].strip()
-            try:
-                size = int(text, 16)
-            except ValueError:
-                raise HTTPError("invalid byte in chunk length") from None
+            size = _chunk_size((await self._line()).partition(";")[0].strip())
             if not size:
                 break
-            while len(self._held) < size + 2 and await self._more():
-                pass
-            found, self._held = found + self._held[:size], self._held[size + 2 :]
-        return found[:most]
+            found += await self.body(size, most - len(found))
+            if len(found) < most:
+                await self._line()  # the end of the chunk
+        return bytes(found)
+
+
+def _chunk_size(text: str) -> int:
+    """Raises HTTPError."""
+    if not text or not set(text) <= _HEX:
+        raise HTTPError("invalid byte in chunk length")
+    if len(text) > _CHUNK_DIGITS:
+        raise HTTPError("http chunk length too large")
+    return int(text, 16)
 
 
 class TLSConnection:

@@ -8,6 +8,7 @@ are gone, as with a node that boots again.
 
 import asyncio
 import logging
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -89,6 +90,7 @@ class NetworkComponent:
         self._outside = outside
         self._agent = NetworkAgent(path)
         self._kept: keeper_process.Kept | None = None
+        self._keeping = threading.Lock()
         environment = ctx.environment
         self._informers = InformerFactory(ctx.client, environment.clock, environment.entropy, trimmed=True)
         self._tables = ServiceTables(self._informers)
@@ -102,6 +104,7 @@ class NetworkComponent:
         self._namespaces = self._informers.informer(NAMESPACES)
         self._policies = self._informers.informer(NETWORK_POLICIES)
         self._rules: str | None = None  # that the kernel has; None: there is no nft
+        self._served: Mapping[Listen, Target] = {}  # by these rules
         for ref in (SERVICES, ENDPOINT_SLICES, NODES, PODS, NAMESPACES, NETWORK_POLICIES):
             self._informers.informer(ref).add_handler(self._change, self._change, self._change)
 
@@ -131,12 +134,13 @@ class NetworkComponent:
             await self._informers.stop()
             await self._proxy.close()
             await self._names.stop()
+            with self._keeping:
+                if self._kept is not None:
+                    self._kept.close()
             self._agent.close()
-            if self._kept is not None:
-                self._kept.close()
 
     async def _work(self) -> None:
-        self._find_nftables()
+        await self._find_nftables()
         await self._names.start(self._agent)
         self._informers.start()
         await self._informers.synced()
@@ -144,7 +148,8 @@ class NetworkComponent:
         while True:
             self._changed.clear()
             nodes = [found for node in self._nodes.list() if (found := node_of(node)) is not None]
-            self._join_nodes(nodes)
+            if not await asyncio.to_thread(self._join_nodes, nodes):
+                self._changed.set()
             wanted = ports_to_serve(
                 self._tables.services(),
                 self._tables,
@@ -153,22 +158,27 @@ class NetworkComponent:
                 self._outside,
                 frozenset({DNS_ADDRESS}),
             )
-            await self._proxy.sync(self._left_by_kernel(wanted, nodes))
+            await self._proxy.sync(await self._left_by_kernel(wanted, nodes))
             self._is_serving = True
             await self._changed.wait()
             await clock.sleep(_COALESCE_SECONDS)
 
-    def _find_nftables(self) -> None:
+    async def _find_nftables(self) -> None:
+        """Rules of a component that ended hold until this one has its own."""
         try:
-            self._agent.load_rules(nftables.NOTHING)
+            await asyncio.to_thread(self._agent.load_rules, nftables.PROBE)
         except NetworkAgentError as error:
             log.info("services are served in user space, and network policies are not enforced: %s", error)
             self._rules = None
         else:
             self._rules = ""
 
-    def _left_by_kernel(self, wanted: Mapping[Listen, Target], nodes: Sequence[Node]) -> dict[Listen, Target]:
-        """Gives the kernel the ports and policies that it can have; the others are for the proxy."""
+    async def _left_by_kernel(
+        self, wanted: Mapping[Listen, Target], nodes: Sequence[Node]
+    ) -> dict[Listen, Target]:
+        """Gives the kernel the ports and policies that it can have; the others are for the proxy. If it
+        refuses them, it keeps those that it has.
+        """
         if self._rules is None:
             return {**wanted}
         served = nftables.by_kernel(wanted, nftables.nodes_by_place(nodes))
@@ -176,17 +186,18 @@ class NetworkComponent:
         rules = nftables.script(served, policies)
         if rules != self._rules:
             try:
-                self._agent.load_rules(rules)
+                await asyncio.to_thread(self._agent.load_rules, rules)
             except NetworkAgentError as error:
                 log.warning("the kernel does not take the rules of services and policies: %s", error)
-                self._find_nftables()
-                return {**wanted}
-            self._rules = rules
+            else:
+                self._rules, self._served = rules, served
         # a node's own processes do not pass the cluster's namespace on their way to its ports
-        return {one: target for one, target in wanted.items() if one.place != CLUSTER or one not in served}
+        return {
+            one: found for one, found in wanted.items() if one.place != CLUSTER or one not in self._served
+        }
 
-    def _join_nodes(self, nodes: Sequence[Node]) -> None:
-        """Each node has a namespace for what is in its host's network."""
+    def _join_nodes(self, nodes: Sequence[Node]) -> bool:
+        """Each node has a namespace for what is in its host's network. False if one could not be joined."""
         try:
             there = self._agent.pods()
             for node in nodes:
@@ -198,7 +209,8 @@ class NetworkComponent:
                     self._agent.remove_pod(uid)
         except NetworkAgentError as error:
             log.warning("cannot join a node: %s", error)
-            self._changed.set()
+            return False
+        return True
 
     def _node_of(self, address: str) -> str:
         for pod in self._pods.by_index(_ADDRESS, address):
@@ -210,7 +222,12 @@ class NetworkComponent:
         return ""
 
     def _keep(self) -> None:
-        self._kept = keeper_process.kept_by(self._agent, self._kept)
+        with self._keeping:
+            self._kept = keeper_process.kept_by(self._agent, self._kept)
+
+    def _start_keeper(self) -> None:
+        with self._keeping:
+            keeper_process.start(self._path, kept=self._kept)
 
     async def _watch(self) -> None:
         """Has descriptors of all namespaces, and starts another process if the one that keeps them is gone.
@@ -219,8 +236,8 @@ class NetworkComponent:
         while True:
             await self._ctx.environment.clock.sleep(_LOOK_SECONDS)
             try:
-                self._keep()
+                await asyncio.to_thread(self._keep)
             except NetworkAgentError as error:
                 log.warning("%s: starting it again", error)
-                keeper_process.start(self._path, kept=self._kept)
+                await asyncio.to_thread(self._start_keeper)
                 self._changed.set()

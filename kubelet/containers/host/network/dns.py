@@ -61,7 +61,7 @@ def resolve(services: Services, question: Question) -> Reply:
     name, kind = question
     if name.endswith(".in-addr.arpa"):
         return _reverse(services, question)
-    if name != DOMAIN and not name.endswith(f".{DOMAIN}"):
+    if not _is_of_domain(name):
         return Reply(NO_NAME)
     labels = name.removesuffix(DOMAIN).rstrip(".").split(".") if name != DOMAIN else []
     if not labels:
@@ -79,6 +79,10 @@ def resolve(services: Services, question: Question) -> Reply:
     if not services.has_namespace(namespace):
         return Reply(NO_NAME)
     return _FAMILIES[family](services, question, namespace, rest) if rest else Reply(NO_ERROR)
+
+
+def _is_of_domain(name: str) -> bool:
+    return name == DOMAIN or name.endswith(f".{DOMAIN}")
 
 
 def _of_pod(_services: Services, question: Question, _namespace: str, labels: list[str]) -> Reply:
@@ -153,20 +157,24 @@ def _of_targets(question: Question, targets: list[_Target]) -> Reply:
 
 
 def _external(services: Services, question: Question, service: Object) -> Reply:
-    """The name that it leads to is resolved as well, if it is one of the cluster's."""
+    """The name that it leads to is resolved as well, if it is one of the cluster's. One that leads to no
+    record, in a ring, or by too many others has no records: plugin/backend_lookup.go of CoreDNS.
+    """
     target = str(service["spec"].get("externalName") or "").rstrip(".").lower()
     alias = Record(question.name, CNAME, encoded(target))
     if question.kind == CNAME:
         return Reply(NO_ERROR, (alias,))
     records, name = [alias], target
-    for _ in range(_CHAIN_MAX):
-        found = resolve(services, Question(name, CNAME))
-        if not found.records:
-            break
-        records += found.records
-        name = decoded(found.records[0].data)
-    last = resolve(services, Question(name, question.kind))
-    return Reply(NO_ERROR, (*records, *last.records), last.extra)
+    while _is_of_domain(name):
+        following = resolve(services, Question(name, CNAME)).records
+        if not following:
+            last = resolve(services, Question(name, question.kind))
+            return Reply(NO_ERROR, (*records, *last.records), last.extra) if last.records else Reply(NO_ERROR)
+        if following[0] in records or len(records) == _CHAIN_MAX:
+            return Reply(NO_ERROR)
+        records += following
+        name = decoded(following[0].data)
+    return Reply(NO_ERROR, tuple(records))
 
 
 def _reverse(services: Services, question: Question) -> Reply:

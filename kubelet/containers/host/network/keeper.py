@@ -17,6 +17,7 @@ import selectors
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -236,7 +237,9 @@ def _sysctl_path(name: str) -> list[str]:
 
 
 class Server:
-    """Answers requests one after the other: none takes longer than some milliseconds."""
+    """Answers requests one after the other. None takes longer than some milliseconds, but for rules, which
+    are loaded in a thread.
+    """
 
     def __init__(self, networks: Networks, path: Path) -> None:
         """Raises OSError."""
@@ -288,7 +291,7 @@ class Server:
             return False
 
     def _serve(self, connection: socket.socket) -> bool:
-        """False once the client is gone, or sent what is no request."""
+        """False once the client is gone, sent what is no request, or is served by a thread."""
         try:
             request, files = receive_message(connection)
             for descriptor in files:
@@ -296,6 +299,11 @@ class Server:
             if request is None:
                 return False
             verb = request.get("verb")
+            if verb == "rules":
+                threading.Thread(
+                    target=self._serve_once, args=(connection.dup(), request), daemon=True
+                ).start()
+                return False
             answer = self._answer(request)
             send_message(connection, answer.content, answer.files)
         except (OSError, ValueError):
@@ -304,6 +312,10 @@ class Server:
             for descriptor in answer.files:
                 os.close(descriptor)
         return True
+
+    def _serve_once(self, connection: socket.socket, request: Mapping[str, Any]) -> None:
+        with connection, suppress(OSError):
+            send_message(connection, self._answer(request).content)
 
     def _answer(self, request: Mapping[str, Any]) -> Answer:
         try:

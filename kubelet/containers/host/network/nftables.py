@@ -14,7 +14,6 @@ from kubeskew.kubelet.containers.host.network.service_ports import CLUSTER, List
 
 TABLE = "kubeskew"
 PROBE = f"add table ip {TABLE}\n"
-NOTHING = f"{PROBE}delete table ip {TABLE}\n"
 
 
 def by_kernel(wanted: Mapping[Listen, Target], nodes: Mapping[str, str]) -> dict[Listen, Target]:
@@ -97,7 +96,7 @@ def _policies(rules: Sequence[PodRules]) -> Iterator[str]:
 
 def _matches(allowed: Allowed, far: str) -> Iterator[str]:
     peers = f"ip {far} {{ {', '.join(allowed.peers)} }} " if allowed.peers else ""
-    excepted = f"ip {far} != {{ {', '.join(allowed.excepted)} }} " if allowed.excepted else ""
+    excepted = "".join(f"ip {far} != {block} " for block in allowed.excepted)  # a set refuses overlaps
     for port in allowed.ports or (None,):
         yield peers + excepted + (_port(port) if port is not None else "")
 

@@ -4,6 +4,7 @@ Source: the documentation of networking.k8s.io/v1 (NetworkPolicySpec and what is
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from ipaddress import IPv4Network
 from typing import NamedTuple
 
 from kubeskew.apimachinery.objects import Object
@@ -115,7 +116,7 @@ def _egress(rule: Object, namespace: str, cluster: _Cluster) -> Iterator[Allowed
 
 
 def _peers(peers: Sequence[Object] | None, namespace: str, cluster: _Cluster) -> Iterator[Allowed]:
-    """A selector that selects nobody allows nobody."""
+    """A selector that selects nobody allows nobody, and so does a block of IPv6."""
     if not peers:
         yield Allowed()
         return
@@ -123,11 +124,21 @@ def _peers(peers: Sequence[Object] | None, namespace: str, cluster: _Cluster) ->
     for peer in peers:
         block = peer.get("ipBlock")
         if block:
-            yield Allowed((block["cidr"],), tuple(block.get("except") or ()))
+            excepted = tuple(cidr for cidr in block.get("except") or () if _is_ipv4_block(cidr))
+            if _is_ipv4_block(block["cidr"]):
+                yield Allowed((block["cidr"],), excepted)
         else:
             addresses |= dict.fromkeys(pod["status"]["podIP"] for pod in cluster.select(peer, namespace))
     if addresses:
         yield Allowed(tuple(sorted(addresses)))
+
+
+def _is_ipv4_block(cidr: str) -> bool:
+    try:
+        IPv4Network(cidr, strict=False)
+    except ValueError:
+        return False
+    return True
 
 
 def _ports(rule: Object, pod: Object) -> tuple[Ports, ...] | None:

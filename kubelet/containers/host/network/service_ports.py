@@ -11,7 +11,7 @@ from ipaddress import IPv4Address, IPv4Network
 from typing import NamedTuple
 
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.process.network_agent import node_uid
+from kubeskew.apimachinery.process.network_agent import is_of_node, node_uid
 from kubeskew.kubelet.containers.host.network.endpoints import (
     Endpoint,
     ServicePort,
@@ -77,6 +77,9 @@ def ports_to_serve(
 ) -> dict[Listen, Target]:
     """`outside` are processes of the machine behind services, by NAMESPACE/NAME; addresses that are `kept`
     are served by others. A port without an endpoint is left out: connections to it are refused.
+
+    Anybody who may change a node's status gives it an address. Where it is one that not only nodes have,
+    nothing is opened there, and pods are not led to it.
     """
     found: dict[Listen, Target] = {}
     for service in services:
@@ -94,7 +97,7 @@ def ports_to_serve(
     for listen, target in _of_host_ports(pods, {node.name: node.address for node in nodes}):
         found.setdefault(listen, target)
     for node in nodes:
-        if node.kubelet_port:
+        if node.kubelet_port and is_of_node(node.address):
             place = Listen(node_uid(node.name), node.address, node.kubelet_port, "TCP")
             kubelet = Endpoint(node.address, node.kubelet_port, node.name)
             found.setdefault(place, Target((kubelet,), is_outside=True))
@@ -122,7 +125,8 @@ def _of_service(
         if port.local_outside:
             target = anywhere._replace(endpoints=tuple(usable(endpoints, local_to=node.name)))
         yield Listen(node_uid(node.name), "", port.node_port, port.protocol), target
-        yield Listen(MACHINE, node.address, port.node_port, port.protocol), target
+        if is_of_node(node.address):
+            yield Listen(MACHINE, node.address, port.node_port, port.protocol), target
 
 
 def _is_outside(endpoint: Endpoint) -> bool:
@@ -147,5 +151,5 @@ def _of_host_ports(pods: Iterable[Object], nodes: Mapping[str, str]) -> Iterator
             number = int(port["hostPort"])
             any_address = host in {"", "0.0.0.0"}  # noqa: S104 - a name, not a socket
             yield Listen(node_uid(node), "" if any_address else host, number, protocol), target
-            if any_address or host == nodes[node]:
+            if (any_address or host == nodes[node]) and is_of_node(nodes[node]):
                 yield Listen(MACHINE, nodes[node], number, protocol), target

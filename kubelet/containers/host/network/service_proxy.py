@@ -64,12 +64,16 @@ class ServiceProxy:
         port = _Port(self, target)
         kind = _KINDS[listen.protocol]
         if listen.place == CLUSTER and IPv4Address(listen.host) not in SERVICE_RANGE:
-            self._agent.add_address(listen.host)
+            await asyncio.to_thread(self._agent.add_address, listen.host)
         bound = (
             _listen_outside(listen, kind)
             if listen.place == MACHINE
-            else self._agent.listen(
-                None if listen.place == CLUSTER else listen.place, listen.host, listen.port, kind
+            else await asyncio.to_thread(
+                self._agent.listen,
+                None if listen.place == CLUSTER else listen.place,
+                listen.host,
+                listen.port,
+                kind,
             )
         )
         bound.setblocking(False)

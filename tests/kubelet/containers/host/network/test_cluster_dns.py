@@ -4,8 +4,14 @@ from ipaddress import IPv4Address
 import pytest
 from service_tables import Tables, endpoint, endpoint_slice, service
 
+from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet.containers.host.network import dns
 from kubeskew.kubelet.containers.host.network.dns import Question, Reply, resolve
+
+
+def _alias(name: str, target: str) -> Object:
+    return service(name, "", type="ExternalName", externalName=f"{target}.ns.svc.cluster.local")
+
 
 TABLES = Tables(
     [
@@ -13,7 +19,13 @@ TABLES = Tables(
         service("db", "None"),
         service("empty", "None"),
         service("outside", "", type="ExternalName", externalName="Example.com."),
-        service("inside", "", type="ExternalName", externalName="web.ns.svc.cluster.local"),
+        _alias("inside", "web"),
+        _alias("itself", "itself"),
+        _alias("ring-1", "ring-2"),
+        _alias("ring-2", "ring-1"),
+        _alias("nowhere", "no"),
+        *(_alias(f"chain-{number}", f"chain-{number - 1}") for number in range(2, 10)),
+        _alias("chain-1", "web"),
     ],
     [
         endpoint_slice(
@@ -57,6 +69,16 @@ CASES: dict[str, tuple[str, int, list[str] | int]] = {
     "all ports": (WEB, dns.SRV, [f"0 50 53 {WEB}", f"0 50 80 {WEB}"]),
     "an external name": ("outside.ns.svc.cluster.local", dns.CNAME, ["example.com"]),
     "an external name that leads inside": ("inside.ns.svc.cluster.local", dns.A, [WEB, "10.96.7.7"]),
+    "an external name that leads to itself": ("itself.ns.svc.cluster.local", dns.A, NOTHING),
+    "external names in a ring": ("ring-1.ns.svc.cluster.local", dns.A, NOTHING),
+    "an external name that leads to no service": ("nowhere.ns.svc.cluster.local", dns.A, NOTHING),
+    "an external name without an address of the family": ("inside.ns.svc.cluster.local", dns.AAAA, NOTHING),
+    "external names in a row": (
+        "chain-8.ns.svc.cluster.local",
+        dns.A,
+        [*(f"chain-{number}.ns.svc.cluster.local" for number in range(7, 0, -1)), WEB, "10.96.7.7"],
+    ),
+    "too many external names": ("chain-9.ns.svc.cluster.local", dns.A, NOTHING),
     "below an external name": ("a.outside.ns.svc.cluster.local", dns.A, NO_NAME),
     "a pod": ("10-244-1-9.ns.pod.cluster.local", dns.A, ["10.244.1.9"]),
     "no pod": ("web.ns.pod.cluster.local", dns.A, NO_NAME),

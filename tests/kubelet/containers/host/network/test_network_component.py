@@ -110,3 +110,41 @@ async def test_cluster_with_a_network(
     serving.close()
     await client.close()
     agent.end()
+
+
+NFT = """#!/bin/sh
+cat > "$0.given"
+if grep -q 10.96.7.8 "$0.given"; then echo refused >&2; exit 1; fi
+cp "$0.given" "$0.loaded"
+"""
+
+
+async def test_refused_rules(
+    namespaces: None,
+    socket_path: Path,
+    tmp_path: Path,
+    server: FakeServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """If the kernel refuses rules, those before hold, and what they do not serve is served in user space."""
+    program = tmp_path / "nft"
+    program.write_text(NFT)
+    program.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    agent, client = NetworkAgent(socket_path), server.client()
+    component = Component(tmp_path, socket_path, server)
+    await component.ready()
+    agent.add_pod("client", "10.244.1.3").close()
+    agent.add_pod("web", "10.244.1.2").close()
+    serving = await asyncio.start_server(_greet, sock=agent.listen("web", "", 8080))
+    loaded = tmp_path / "nft.loaded"
+    for name, address in (("web", "10.96.7.7"), ("more", "10.96.7.8")):
+        await client.create(SERVICES, service(name, address), namespace="ns")
+        await client.create(ENDPOINT_SLICES, endpoint_slice(name, endpoint("10.244.1.2")), namespace="ns")
+        await until(lambda: "10.96.7.7 . 80" in loaded.read_text())
+    await until(lambda: _greeted(agent, "10.96.7.8", 80))
+    assert "10.96.7.7 . 80" in loaded.read_text()
+    await component.stop()
+    serving.close()
+    await client.close()
+    agent.end()

@@ -48,6 +48,16 @@ CASES: dict[str, tuple[Object, tuple[Allowed, ...] | None, tuple[Allowed, ...] |
         (Allowed(("10.0.0.0/8",), ("10.1.0.0/16",)),),
         None,
     ),
+    "addresses of IPv6": (
+        TO_WEB | {"ingress": [{"from": [{"ipBlock": {"cidr": "2001:db8::/32"}}]}]},
+        (),
+        None,
+    ),
+    "an exception of IPv6": (
+        TO_WEB | {"ingress": [{"from": [{"ipBlock": {"cidr": "0.0.0.0/0", "except": ["2001:db8::/32"]}}]}]},
+        (Allowed(("0.0.0.0/0",)),),
+        None,
+    ),
     "ports": (
         TO_WEB | {"ingress": [{"ports": [{"port": 80}, {"port": 90, "endPort": 95}, {"protocol": "UDP"}]}]},
         (Allowed(ports=(Ports("TCP", 80, 80), Ports("TCP", 90, 95), Ports("UDP"))),),

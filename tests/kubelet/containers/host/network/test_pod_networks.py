@@ -8,8 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from pod_network import pod_network
 
 import kubeskew
+from kubeskew.apimachinery.process.descriptor_messages import receive_message, send_message
 from kubeskew.apimachinery.process.network_agent import NetworkAgent, NetworkAgentError, node_uid
 from kubeskew.kubelet.containers.host.network import keeper_process
 from kubeskew.kubelet.containers.host.network.namespaces import setns
@@ -256,3 +258,36 @@ def test_start_that_fails(namespaces: None, tmp_path: Path) -> None:
     """A process that cannot serve says why."""
     with pytest.raises(keeper_process.KeeperError, match="No such file or directory"):
         keeper_process.start(tmp_path / "missing" / "s")
+
+
+async def test_dialling_leaves_the_event_loop_free(socket_path: Path) -> None:
+    """While the agent makes a socket, the event loop of who dials does other things, as to be the agent."""
+    loop, client = asyncio.get_running_loop(), NetworkAgent(socket_path)
+    with socket.socket(socket.AF_UNIX) as listener, socket.create_server(("127.0.0.1", 0)) as server:
+        listener.bind(str(socket_path))
+        listener.listen()
+        listener.setblocking(False)
+        dialling = asyncio.create_task(client.dial(None, *server.getsockname()))
+        agent, _ = await loop.sock_accept(listener)
+        with agent, socket.socket() as made:
+            agent.setblocking(True)
+            receive_message(agent)
+            send_message(agent, {}, (made.fileno(),))
+        (await dialling).close()
+    client.close()
+
+
+async def test_rules_that_take_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the kernel is given rules, pods get their networks."""
+    program, pipe = tmp_path / "nft", tmp_path / "pipe"
+    os.mkfifo(pipe)
+    program.write_text(f"#!/bin/sh\nread line < {pipe}\n")
+    program.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with pod_network() as agent:
+        loading = asyncio.create_task(asyncio.to_thread(agent.load_rules, "rules"))
+        end = await asyncio.to_thread(pipe.open, "w")  # the program reads now
+        agent.add_pod("a", PLACES["a"]).close()
+        with end:
+            end.write("go on\n")
+        await loading

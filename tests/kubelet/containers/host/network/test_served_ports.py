@@ -112,6 +112,17 @@ def test_kept_addresses_and_kubelets() -> None:
     assert found[KUBELET].is_outside
 
 
+@pytest.mark.parametrize("address", ["0.0.0.0", "127.0.0.1", "192.0.2.7"])
+def test_nodes_with_addresses_of_the_machine(address: str) -> None:
+    """Nothing is opened at an address that is no node's alone, nor do pods get to ports of the machine."""
+    given, pods = service("web", ports=NODE_PORT), [_pod()]
+    found = ports_to_serve([given], Tables([given], [SLICE]), pods, [Node("node-1", address, 22)], {})
+    assert {listen for listen in found if listen.place == MACHINE} == {
+        Listen(MACHINE, "127.0.0.1", 30080, "TCP")
+    }
+    assert not any(target.is_outside for target in found.values())
+
+
 def test_nodes() -> None:
     """A node is joined by its internal address; one without an address is not."""
     status = {
