@@ -90,6 +90,13 @@ class EventTexts(FeatureTable):
             35: 'Container image "{image}" already present on machine and can be accessed by the pod',
         }
     )
+    # With `{kind}` and `{error}`; pkg/kubelet/prober/prober.go.
+    probe_errored: str = by_release(
+        {
+            0: "{kind} probe errored: {error}",
+            33: "{kind} probe errored and resulted in unknown state: {error}",
+        }
+    )
     repeats_pull_error: bool = since(32)  # a container that waits to pull again says why it failed before
     # The image was pulled (pkg/kubelet/images/image_manager.go).
     fetched: str = by_release({0: _FETCHED, 30: _FETCHED + ". Image size: {size} bytes."})

@@ -7,6 +7,7 @@ k8s.io/cri-client/pkg/remote_runtime.go, 1.36.
 """
 
 import asyncio
+import logging
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -23,17 +24,21 @@ from kubeskew.kubelet.containers.runtime_service import (
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
 from kubeskew.kubelet.protocols.grpc_health import check_health
 
+log = logging.getLogger(__name__)
+
 _MOST_OUTPUT = 10 << 10
 _REDIRECTS = 10
+_TRIES = 3
 FOREVER = 1e6  # seconds; upstream has no limit for hooks
 
 
 class Verdict(NamedTuple):
-    """The result of a probe; `errored` if it could not be made at all."""
+    """The result of a probe; `errored` if it could not be made, `warns` if its output is a warning."""
 
     succeeds: bool
     output: str = ""
     errored: bool = False
+    warns: bool = False
 
 
 class Asker:
@@ -47,7 +52,16 @@ class Asker:
     async def probe(
         self, sandbox: Sandbox, container: Container, spec: Object, probe: Object, seconds: float
     ) -> Verdict:
-        """Makes a probe of any kind, with a limit."""
+        """Makes a probe of any kind, with a limit; one that cannot be made is tried three times."""
+        for _ in range(_TRIES):
+            verdict = await self._probe(sandbox, container, spec, probe, seconds)
+            if not verdict.errored:
+                break
+        return verdict
+
+    async def _probe(
+        self, sandbox: Sandbox, container: Container, spec: Object, probe: Object, seconds: float
+    ) -> Verdict:
         if (command := (probe.get("exec") or {}).get("command")) is not None:
             return await self._exec(sandbox, container, command, seconds)
         if not self._runtime.runs_programs:
@@ -61,7 +75,20 @@ class Asker:
     async def hook(
         self, sandbox: Sandbox, container: Container, spec: Object, handler: Object, seconds: float
     ) -> bool:
-        """Runs a lifecycle hook, at most for so long; False if it failed."""
+        """Runs a lifecycle hook, at most for so long; False if it failed, for any reason."""
+        try:
+            return await self._hook(sandbox, container, spec, handler, seconds)
+        except Exception:
+            log.exception(
+                "hook of container %s of pod %s/%s", container.name, sandbox.namespace, sandbox.name
+            )
+            return False
+
+    # -- ways to ask
+
+    async def _hook(
+        self, sandbox: Sandbox, container: Container, spec: Object, handler: Object, seconds: float
+    ) -> bool:
         if (command := (handler.get("exec") or {}).get("command")) is not None:
             return (await self._exec(sandbox, container, command, seconds)).succeeds
         if (pause := handler.get("sleep")) is not None:
@@ -75,8 +102,6 @@ class Asker:
             return False
         verdict = await self._limited(work, seconds)
         return verdict.succeeds or verdict.output.startswith(_STATUS)
-
-    # -- ways to ask
 
     async def _exec(
         self, sandbox: Sandbox, container: Container, command: list[str], seconds: float
@@ -108,7 +133,7 @@ class Asker:
         try:
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
             return asking.result() if asking.done() else Verdict(False, _DEADLINE)
-        except OSError as error:
+        except (OSError, ValueError) as error:  # of a name, a port or an answer that cannot be read
             return Verdict(False, str(error))
         finally:
             asking.cancel()
@@ -169,7 +194,8 @@ class Asker:
             if not 300 <= answer.status < 400 or not answer.header("Location"):
                 break
             if location.hostname not in {None, first}:
-                return Verdict(succeeds=True)
+                body = answer.body.decode("utf-8", "replace")
+                return Verdict(True, f"Probe terminated redirects, Response body: {body}", warns=True)
             scheme = location.scheme or scheme
             port = location.port or (port if location.hostname is None else 443 if scheme == "https" else 80)
             path = (location.path or "/") + (f"?{location.query}" if location.query else "")
@@ -210,7 +236,7 @@ def port_of(port: Any, spec: Object) -> int:
             if declared.get("name") == port:
                 return int(declared["containerPort"])
         if not port.isdecimal():
-            raise ValueError(f"couldn't find port: {port!r} in the container")
+            raise ValueError(f'strconv.Atoi: parsing "{port}": invalid syntax')
     number = int(port or 0)
     if not 0 < number < 65536:
         raise ValueError(f"invalid port number: {number}")

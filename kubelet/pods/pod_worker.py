@@ -99,6 +99,7 @@ class PodWorker:
         known = services.allocations.of(pod) if services.features.resizes else None
         self._resizer = Resizer(known)
         self._prober = Prober(
+            pod_spec.uid_of(pod),
             services.runtime,
             services.clock,
             services.recorder,
@@ -173,6 +174,7 @@ class PodWorker:
         finally:
             self._prober.stop()
             self._starter.hooks.stop()
+            self._killer.stop()
         await self._services.runtime.remove_pod_sandbox(self.uid)
         await self._services.volumes.remove_pod(self.uid)
         self._services.backoff.forget(self.uid)

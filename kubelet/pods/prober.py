@@ -1,6 +1,7 @@
 """Runs the probes of a pod's containers (pkg/kubelet/prober, 1.36)."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Collection, Coroutine
 from datetime import timedelta
 from typing import Any
@@ -16,6 +17,8 @@ from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.pods.handlers import Asker, Verdict
 from kubeskew.kubelet.probe_counts import ProbeCounts
 
+log = logging.getLogger(__name__)
+
 _KINDS = ("startup", "readiness", "liveness")
 
 
@@ -24,6 +27,7 @@ class Prober:
 
     def __init__(
         self,
+        pod_uid: str,
         runtime: RuntimeService,
         clock: Clock,
         recorder: EventRecorder,
@@ -32,6 +36,7 @@ class Prober:
         asker: Asker,
         counts: ProbeCounts,
     ) -> None:
+        self._pod_uid = pod_uid
         self._asker = asker
         self._counts = counts
         self._begun_at = clock.now()
@@ -101,10 +106,10 @@ class Prober:
             self._given_up.add(container.name)
 
     def stop(self) -> None:
-        for container, task in self._tasks.items():
+        for task in self._tasks.values():
             task.cancel()
-            self._counts.forget(container)
         self._tasks.clear()
+        self._counts.forget(self._pod_uid)
 
     async def _probe(
         self, pod: Object, sandbox: Sandbox, container: Container, spec: Object, probes: Collection[str]
@@ -155,16 +160,32 @@ class Prober:
         reported: bool | None = None
         while container.running(clock.now()):
             seconds = float(probe.get("timeoutSeconds") or 1)
-            result = await self._asker.probe(sandbox, container, spec, probe, seconds)
+            try:
+                result = await self._asker.probe(sandbox, container, spec, probe, seconds)
+            except Exception as error:
+                log.exception(
+                    "%s probe of container %s of pod %s", kind, container.name, pod_spec.full_name(pod)
+                )
+                result = Verdict(False, str(error), errored=True)
             if not container.running(clock.now()):
                 await clock.sleep(period)
                 break
+            if result.errored:  # it counts neither for a threshold nor in the metrics
+                text = self._features.events.probe_errored
+                message = text.format(kind=kind.capitalize(), error=result.output)
+                self._emit_event(pod, container, "Warning", "Unhealthy", message)
+                await clock.sleep(period)
+                continue
             succeeds = result.succeeds
-            self._counts.count(container.id, kind, "successful" if succeeds else "failed")
+            self._counts.count(self._pod_uid, container.name, kind, "successful" if succeeds else "failed")
             count = count + 1 if succeeds == last else 1
             last = succeeds
             if not succeeds:
-                self._emit_event(pod, container, "Warning", "Unhealthy", _failed(kind, result))
+                message = f"{kind.capitalize()} probe failed: {result.output}"
+                self._emit_event(pod, container, "Warning", "Unhealthy", message)
+            elif result.warns:
+                message = f"{kind.capitalize()} probe warning: {result.output}"
+                self._emit_event(pod, container, "Warning", "ProbeWarning", message)
             threshold = probe.get("successThreshold") or 1 if succeeds else probe.get("failureThreshold") or 3
             if count >= threshold and reported != succeeds:
                 reported = succeeds
@@ -184,13 +205,6 @@ class Prober:
     def _emit_event(self, pod: Object, container: Container, kind: str, reason: str, text: str) -> None:
         where = pod_spec.field_path(pod, container.name)
         self._recorder.event(pod, kind, reason, text, field_path=where)
-
-
-def _failed(kind: str, result: Verdict) -> str:
-    name = kind.capitalize()
-    if result.errored:
-        return f"{name} probe errored and resulted in failure state: {result.output}"
-    return f"{name} probe failed: {result.output}"
 
 
 def _was_ready(pod: Object, container: Container) -> bool:

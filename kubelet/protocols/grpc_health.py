@@ -25,7 +25,7 @@ class _Pipe(Protocol):
 async def check_health(pipe: _Pipe, authority: str, service: str, agent: str) -> tuple[bool, str]:
     """(whether the service serves, upstream's text about it). Raises OSError."""
     name = service.encode()
-    message = (b"\x0a" + bytes([len(name)]) + name) if name else b""
+    message = (b"\x0a" + _varint(len(name)) + name) if name else b""
     headers = {
         ":method": "POST",
         ":scheme": "http",
@@ -89,10 +89,14 @@ def _text(value: str) -> bytes:
     data = value.encode()
     if len(data) < 127:
         return bytes([len(data)]) + data
-    rest, size = len(data) - 127, b"\x7f"
-    while rest >= 128:
-        size, rest = size + bytes([rest % 128 | 128]), rest // 128
-    return size + bytes([rest]) + data
+    return b"\x7f" + _varint(len(data) - 127) + data
+
+
+def _varint(number: int) -> bytes:
+    found = b""
+    while number >= 128:
+        found, number = found + bytes([number % 128 | 128]), number // 128
+    return found + bytes([number])
 
 
 def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:

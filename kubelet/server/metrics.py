@@ -292,8 +292,7 @@ def probe_metrics(view: NodeView) -> str:
             "pod": pod_spec.name_of(pod.pod),
             "pod_uid": pod_spec.uid_of(pod.pod),
         }
-        for container in pod.containers:
-            named = {"container": container.container.name, **labels}
-            for (kind, result), count in sorted(view.probes.of(container.container.id).items()):
-                total.add(count, {**named, "probe_type": kind.capitalize(), "result": result})
+        for (name, kind, result), count in sorted(view.probes.of(labels["pod_uid"]).items()):
+            named = {"container": name, **labels}
+            total.add(count, {**named, "probe_type": kind.capitalize(), "result": result})
     return rendered([total])

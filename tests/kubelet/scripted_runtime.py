@@ -38,6 +38,7 @@ class ScriptedRuntime(SimulatedRuntime):
         self.asked: list[list[str]] = []
         self.ports: dict[int, Callable[[bytes], bytes | None]] = {}
         self.refusal: Exception | None = None
+        self.exec_error: Exception | None = None
 
     async def start_container(self, sandbox, config):
         if self.refusal is not None:
@@ -46,6 +47,8 @@ class ScriptedRuntime(SimulatedRuntime):
 
     async def exec_sync(self, sandbox, container, command: Sequence[str], seconds: float) -> CommandResult:
         self.asked.append([*command])
+        if self.exec_error is not None:
+            raise self.exec_error
         if command[0] not in self.codes:
             return await super().exec_sync(sandbox, container, command, seconds)
         code = self.codes[command[0]]

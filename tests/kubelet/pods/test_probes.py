@@ -1,9 +1,10 @@
 """Probes and hooks of containers, through the interface of the runtime."""
 
 import pytest
-from scripted_runtime import ScriptedRuntime
+from scripted_runtime import ScriptedConnection, ScriptedRuntime
 
 from kubeskew.kubelet.containers.runtime_service import ContainerRuntimeError
+from kubeskew.kubelet.protocols.grpc_health import check_health
 
 pytestmark = pytest.mark.looptime
 
@@ -54,6 +55,10 @@ async def test_a_container_that_fails_its_liveness_probe_is_restarted(scripted):
     runtime_of(scripted).codes["ready"] = 1
     await scripted.until_pod(lambda status: _status(status)["restartCount"] == 1)
     assert ("Killing", "Container main failed liveness probe, will be restarted") in await scripted.events()
+    uid = (await scripted.pod())["metadata"]["uid"]
+    counts = scripted.agent._probes.of(uid)  # the restart does not begin them again
+    assert counts["main", "liveness", "failed"] >= 3
+    assert counts["main", "liveness", "successful"] >= 5
 
 
 async def test_the_startup_probe_comes_first(scripted):
@@ -166,6 +171,94 @@ async def test_probes_of_acted_containers_succeed(node):
     await node.until_pod(lambda status: _status(status).get("ready"))
     assert (node.clock.now() - before).total_seconds() == pytest.approx(7, abs=0.5)
     assert "Unhealthy" not in [reason for reason, _ in await node.events()]
+
+
+@pytest.mark.parametrize(
+    ("location", "text"),
+    [
+        ("http://:99999/", "Port out of range 0-65535"),
+        ("http://[", "Invalid IPv6 URL"),
+        ("http://elsewhere/", None),
+    ],
+)
+async def test_an_answer_that_cannot_be_read_does_not_end_the_probes(scripted, location, text):
+    """A container cannot switch its liveness probe off by what it answers."""
+    answers = [http(302, Location=location)]
+    runtime_of(scripted).ports[80] = lambda _written: answers[0]
+    probe = {"httpGet": {"port": 80}, "periodSeconds": 5}
+    await scripted.create(containers=[container(livenessProbe=probe)])
+    await scripted.running()
+    await scripted.clock.sleep(3)
+    events = [message for _, message in await scripted.events() if "probe" in message]
+    if text is None:
+        assert events == ["Liveness probe warning: Probe terminated redirects, Response body: "]
+    else:
+        assert [text in message for message in events] == [True]
+    answers[0] = http(500)
+    await scripted.until_pod(lambda status: _status(status)["restartCount"] == 1)
+
+
+@pytest.mark.parametrize("length", [1, 200, 300])
+async def test_the_name_of_a_grpc_service_may_be_long(length):
+    """Its length is a varint, which has two bytes from 128 on."""
+    written = []
+    connection = ScriptedConnection(lambda data: written.append(data) or grpc(1))
+    assert await check_health(connection, "h:80", "s" * length, "agent") == (True, "service healthy")
+    size = bytes([length]) if length < 128 else bytes([length % 128 | 128, length // 128])
+    message = b"\x0a" + size + b"s" * length
+    assert written[0].endswith(b"\0" + len(message).to_bytes(4) + message)
+
+
+@pytest.mark.parametrize("error", [ContainerRuntimeError("gone"), RuntimeError("gone")])
+async def test_a_probe_that_cannot_be_made_does_not_count(scripted, error):
+    """No threshold is reached by errors: the container stays ready and is not restarted."""
+    runtime_of(scripted).codes["ready"] = 0
+    await scripted.create(containers=[container(readinessProbe=READY, livenessProbe=READY)])
+    await scripted.until_pod(lambda status: _status(status).get("ready"))
+    runtime_of(scripted).exec_error = error
+    await scripted.clock.sleep(60)
+    status = _status((await scripted.pod())["status"])
+    assert (status["ready"], status["restartCount"]) == (True, 0)
+    text = "Liveness probe errored and resulted in unknown state: "
+    assert any(message.startswith(text) for _, message in await scripted.events())
+    runtime_of(scripted).exec_error = None
+    runtime_of(scripted).codes["ready"] = 1
+    await scripted.until_pod(lambda status: _status(status)["restartCount"] == 1)
+
+
+async def test_a_named_port_that_there_is_not(scripted):
+    """The event has the text of upstream's last attempt, which takes the name for a number."""
+    await scripted.create(containers=[container(readinessProbe={"httpGet": {"port": "web"}})])
+    await scripted.running()
+    await scripted.clock.sleep(3)
+    text = 'strconv.Atoi: parsing "web": invalid syntax'
+    message = f"Readiness probe errored and resulted in unknown state: {text}"
+    assert ("Unhealthy", message) in await scripted.events()
+
+
+async def test_a_pre_stop_hook_that_raises_has_failed(scripted):
+    """Its container gets its signal, and the pod goes."""
+    hook = {"preStop": {"exec": {"command": ["stop"]}}}
+    await scripted.create(containers=[container(lifecycle=hook)])
+    await scripted.running()
+    runtime_of(scripted).exec_error = RuntimeError("broken")
+    await scripted.delete()
+    await scripted.gone()
+    assert ("FailedPreStopHook", "PreStopHook failed") in await scripted.events()
+
+
+async def test_the_hooks_of_a_killed_kubelet_end(scripted):
+    """A kubelet that was killed in the midst of a preStop hook signals no container afterwards."""
+    hook = {"preStop": {"sleep": {"seconds": 20}}}
+    await scripted.create(containers=[container(lifecycle=hook)])
+    await scripted.running()
+    signalled = []
+    runtime_of(scripted).stop_container = lambda *given: signalled.append(given)
+    await scripted.delete(grace_period=30)
+    await scripted.clock.sleep(2)
+    await scripted.kill()
+    await scripted.clock.sleep(25)
+    assert signalled == []
 
 
 @pytest.mark.parametrize(
