@@ -38,7 +38,7 @@ def test_looks_come_sooner_as_space_runs_out():
 
 
 def test_children_of_threads_are_counted():
-    """What a process writes counts also if another thread than the first one has forked it."""
+    """The output of a process counts also if another thread than the first one has forked it."""
     script = (
         "import os, subprocess, threading\n"
         "child = lambda: subprocess.run(['/bin/sh', '-c', 'echo ready; read word'])\n"
