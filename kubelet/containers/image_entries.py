@@ -46,11 +46,15 @@ ImageEntries = tuple[tuple[str, ImageEntry], ...]  # by pattern
 
 def entry_for(entries: ImageEntries, name: str) -> ImageEntry | None:
     """None if no pattern fits."""
+    return next((entry for pattern, entry in entries if fits(pattern, name)), None)
+
+
+def fits(pattern: str, name: str) -> bool:
+    """Decides whether a pattern is of an image."""
     full = full_image_name(name)
     short = full.removeprefix("docker.io/").removeprefix("library/")
     names = [form for each in (name, short, full) for form in (each, _untagged(each))]
-    fitting = (entry for pattern, entry in entries if any(fnmatchcase(each, pattern) for each in names))
-    return next(fitting, None)
+    return any(fnmatchcase(each, pattern) for each in names)
 
 
 def _untagged(name: str) -> str:

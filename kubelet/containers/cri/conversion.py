@@ -310,10 +310,11 @@ def image_message(image: Image) -> messages.Image:
         repo_digests=[image.reference] if "@" in image.reference else [],
         size=image.size,
     )
-    if image.user.isdigit():
-        found.uid.value = int(image.user)
-    elif image.user:
-        found.username = image.user
+    user = image.user.partition(":")[0]  # without its group
+    if user.isdigit():
+        found.uid.value = int(user)
+    elif user:
+        found.username = user
     return found
 
 

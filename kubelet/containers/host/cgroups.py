@@ -59,10 +59,18 @@ class Cgroups:
 
     def update(self, name: str, limits: Limits) -> None:
         """Raises OSError if the kernel refuses a limit."""
-        for controller, file, value in _version_2(limits) if self._unified else _version_1(limits):
+        files = _version_2(limits) if self._unified else _version_1(limits, self._memory_limit(name))
+        for controller, file, value in files:
             directory = self.directories.get(controller)
             if directory is not None and (path := directory / name / file).exists():
                 path.write_text(value)
+
+    def _memory_limit(self, name: str) -> int:
+        """The limit that a cgroup of version 1 has; 0 if none is known."""
+        directory = self.directories.get("memory")
+        with contextlib.suppress(OSError, ValueError):
+            return int((directory / name / "memory.limit_in_bytes").read_text()) if directory else 0
+        return 0
 
     def remove(self, name: str) -> bool:
         """False if one is in use still."""
@@ -187,11 +195,13 @@ def _enable(directory: Path) -> list[str]:
     return [controller for controller in _WANTED if controller in enabled]
 
 
-def _version_1(limits: Limits) -> list[tuple[str, str, str]]:
+def _version_1(limits: Limits, memory_before: int) -> list[tuple[str, str, str]]:
     files = []
     if limits.memory_bytes:
-        files.append(("memory", "memory.limit_in_bytes", str(limits.memory_bytes)))
-        files.append(("memory", "memory.memsw.limit_in_bytes", str(limits.memory_bytes)))
+        names = ["memory.limit_in_bytes", "memory.memsw.limit_in_bytes"]
+        if 0 < memory_before < limits.memory_bytes:
+            names.reverse()  # the first may never be above the second
+        files += [("memory", name, str(limits.memory_bytes)) for name in names]
     if limits.cpu_shares:
         files.append(("cpu", "cpu.shares", str(limits.cpu_shares)))
     if limits.cpu_period:
@@ -204,7 +214,7 @@ def _version_1(limits: Limits) -> list[tuple[str, str, str]]:
 
 
 def _version_2(limits: Limits) -> list[tuple[str, str, str]]:
-    files = []
+    files = [("memory", "memory.oom.group", "1")]  # all processes of a container are killed at once
     if limits.memory_bytes:
         files.append(("memory", "memory.max", str(limits.memory_bytes)))
         files.append(("memory", "memory.swap.max", "0"))

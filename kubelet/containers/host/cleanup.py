@@ -4,10 +4,12 @@ import contextlib
 import json
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from kubeskew.apimachinery.clock import deadline
+from kubeskew.kubelet.containers.host import usage
 from kubeskew.kubelet.containers.host.cgroups import Cgroups
 from kubeskew.kubelet.containers.host.shim_record import CONTAINERS, MARK, RECORD, REMOVED, SOCKET, birth
 
@@ -44,6 +46,8 @@ def _clean(directory: Path, record: dict[str, Any]) -> None:
     over = deadline(_SECONDS)
     pid = record.get("pid", 0)
     if pid and birth(pid) == record.get("birth"):
+        if not record.get("own_pid"):
+            _end_below(pid, over)
         _kill(pid)
         while birth(pid) == record["birth"] and not _is_zombie(pid) and not over():
             _pause()
@@ -63,6 +67,19 @@ def _clean(directory: Path, record: dict[str, Any]) -> None:
         _pause()
     for closed in (containers, directory / REMOVED):
         _open(closed)
+
+
+def _end_below(shim: int, over: Callable[[], bool]) -> None:
+    """Ends all processes below a shim, which orphans of its containers have as their parent."""
+    with contextlib.suppress(OSError):
+        os.kill(shim, signal.SIGSTOP)  # it would note how they end, and start others
+    while not over():
+        left = [pid for pid in usage.below(shim) if not _is_zombie(pid)]
+        if not left:
+            return
+        for pid in left:
+            _kill(pid)
+        _pause()
 
 
 def _open(top: Path) -> None:

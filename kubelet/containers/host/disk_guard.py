@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from kubeskew.kubelet.containers.host import usage
+
 _LEAST_SHARE, _LEAST_BYTES = 0.1, 1 << 30
 _SOONEST, _LATEST = 0.01, 0.25  # seconds between two looks
 _SPEED = 2 << 30  # bytes that may be written in a second
@@ -76,9 +78,9 @@ def written_by(first: int) -> Written:
         pid = waiting.popleft()
         try:
             lines = Path(f"/proc/{pid}/io").read_text().splitlines()
-            waiting.extend(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
         except OSError:
             continue
+        waiting.extend(usage.children(pid))
         fields = dict(line.split(": ") for line in lines)
         disk += int(fields.get("write_bytes", 0))
         calls += int(fields.get("wchar", 0))

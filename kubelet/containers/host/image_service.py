@@ -7,11 +7,11 @@ pkg/kubelet/images, 1.36, for its reasons.
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from kubeskew.kubelet.containers.host.images.image_config import BadImageError, UnpackedImage
 from kubeskew.kubelet.containers.host.images.store import ImageSource, ImageStore
+from kubeskew.kubelet.containers.image_entries import fits
 from kubeskew.kubelet.containers.runtime_service import Image, ImageError
 from kubeskew.kubelet.containers.sandbox import full_image_name
 from kubeskew.kubelet.files import UNJOURNALLED
@@ -88,13 +88,8 @@ class HostImages:
         return _image(image, [full])
 
     def source(self, name: str) -> ImageSource | None:
-        """The source for an image's name: patterns are of the name as given, in full, or without its tag."""
-        full = full_image_name(name)
-        names = [name, full, *(_repository(text) for text in (name, full))]
-        for pattern, source in self._sources.items():
-            if any(fnmatchcase(text, pattern) for text in names):
-                return source
-        return None
+        """The source for an image's name, by the first pattern that fits."""
+        return next((source for pattern, source in self._sources.items() if fits(pattern, name)), None)
 
 
 def _image(image: UnpackedImage, names: Sequence[str]) -> Image:

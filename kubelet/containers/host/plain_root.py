@@ -51,7 +51,7 @@ def build(spec: dict[str, Any]) -> None:
     root = Path(spec["layer"]) / "root"
     copy_tree(Path(spec["lower"]), root)
     (root / _TEMPORARY).mkdir(exist_ok=True)
-    if spec["cwd"].startswith(f"{root}/"):
+    if _is_within(Path(spec["cwd"]), root):
         Path(spec["cwd"]).mkdir(parents=True, exist_ok=True)
     for mount in sorted(spec["mounts"], key=lambda mount: mount["target"].count("/")):
         _link(root, mount["target"], mount["source"])
@@ -60,9 +60,9 @@ def build(spec: dict[str, Any]) -> None:
 def _link(root: Path, target: str, source: str) -> None:
     path = root / target.strip("/")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.parent.resolve().is_relative_to(root.resolve()):
+        if not _is_within(path.parent, root):
             return  # within another mount, or by a link of the image
+        path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_symlink() or path.is_file():
             path.unlink()
         elif path.is_dir():
@@ -70,6 +70,10 @@ def _link(root: Path, target: str, source: str) -> None:
         path.symlink_to(source)
     except OSError as error:
         raise SetupError(f'error mounting "{source}" to rootfs at "{target}": {error.strerror}') from error
+
+
+def _is_within(path: Path, root: Path) -> bool:
+    return path.resolve().is_relative_to(root.resolve())
 
 
 def _in_root(root: Path, path: str) -> str:

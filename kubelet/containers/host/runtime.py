@@ -147,6 +147,8 @@ class HostRuntime:
         self._cgroups = Cgroups({})
         self._host_pids: dict[str, int] = {}
         self._inner_pids: dict[str, int] = {}
+        self._sizes: dict[Path, int] = {}  # of what containers have written, by directory
+        self._counting: dict[Path, asyncio.Future[int]] = {}
         self._changed: dict[str, asyncio.Event] = {}  # set when a container ends
         self._commands: dict[str, asyncio.Future[int]] = {}  # the exit codes of those that are waited for
         self._being_started: set[str] = set()
@@ -617,8 +619,23 @@ class HostRuntime:
             return ContainerStats(0.0, 0, 0, 0)
         upper = self._layer(container) / ("upper" if self._ability.get("overlay") else "root")
         return ContainerStats(
-            found.core_seconds, found.working_set, found.resident, found.processes, size_of(upper)
+            found.core_seconds, found.working_set, found.resident, found.processes, self._written_to(upper)
         )
+
+    def _written_to(self, upper: Path) -> int:
+        """The bytes of a container's files when they were last counted, which may take long."""
+        if upper not in self._counting:
+            counting = asyncio.get_running_loop().run_in_executor(None, size_of, upper)
+            self._counting[upper] = counting
+            counting.add_done_callback(lambda _counted: self._note_size(upper))
+        return self._sizes.get(upper, 0)
+
+    def _note_size(self, upper: Path) -> None:
+        counted = self._counting.pop(upper)
+        if not counted.cancelled() and upper.parent.exists():
+            self._sizes[upper] = counted.result()
+        else:
+            self._sizes.pop(upper, None)
 
     def _host_pid(self, container: Container) -> int | None:
         pid = self._host_pids.get(container.id)
@@ -877,6 +894,8 @@ class HostRuntime:
         for known in (self._changed, self._host_pids, self._inner_pids):
             known.pop(container.id, None)
         self._exit_file(container.id).unlink(missing_ok=True)
+        for name in ("upper", "root"):
+            self._sizes.pop(self._layer(container) / name, None)
         self._discard(self._layer(container))
 
     def _discard(self, path: Path) -> None:

@@ -38,7 +38,6 @@ from kubeskew.kubelet.containers.host.shim_record import EXITS, MARK, RECORD, SO
 _READ_BYTES = 65_536
 _MOST_UNSENT = 4 * 1024 * 1024  # of an attached client; one that lags more is dropped
 _DRAIN_SECONDS = 1.0
-_KILLED = 128 + signal.SIGKILL
 _REMOVAL_TRIES = 50
 _IDLE_SECONDS = 1.0  # between two looks whether a container runs
 
@@ -505,7 +504,7 @@ class Shim:
             os.close(container.stdin)
             container.stdin = -1
         code = _code(container.exit_status or 0)
-        killed = code == _KILLED and self._cgroups.out_of_memory_kills(container.id)
+        killed = self._cgroups.out_of_memory_kills(container.id)  # also a child, as containerd has it
         end = {"code": code, "time": ended_at, "reason": "OOMKilled" if killed else ""}
         container.ended_at = ended_at
         path = self._directory / EXITS / f"{container.id}.json"

@@ -33,7 +33,7 @@ _DESCRIBING = (
 
 
 class BoundedMember(tarfile.TarInfo):
-    """A header of an archive. Those that describe the next one are read into memory whole, so their size has a
+    """A header of an archive. Those that describe the next one are read into memory whole, so they have a
     limit."""
 
     @classmethod

@@ -54,7 +54,9 @@ def test_version_2(tmp_path: Path):
     assert found.controllers == ["memory", "cpu", "pids"]
     place = tmp_path / "slice" / "node" / "one"
     make(place, memory__max="", memory__swap__max="", cpu__max="", cpu__weight="", pids__max="")
+    make(place, memory__oom__group="0")
     assert found.create("one", LIMITS) == [str(place / "cgroup.procs")]
+    assert written(place, "memory.oom.group") == {"memory.oom.group": "1"}
     assert written(place, "memory.max", "memory.swap.max", "cpu.max", "cpu.weight", "pids.max") == {
         "memory.max": "1048576",
         "memory.swap.max": "0",
@@ -62,6 +64,19 @@ def test_version_2(tmp_path: Path):
         "cpu.weight": "39",
         "pids.max": "7",
     }
+
+
+@pytest.mark.parametrize(("limit", "first"), [(2 << 20, "memsw.limit"), (1 << 19, "limit")])
+def test_memory_is_changed_before_or_after_swap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int, first: str
+):
+    """The limit of memory is at no moment above that of memory and swap, which the kernel refuses."""
+    make(tmp_path / "one", memory__limit_in_bytes="1048576", memory__memsw__limit_in_bytes="1048576")
+    changed: list[str] = []
+    monkeypatch.setattr(Path, "write_text", lambda path, _text: changed.append(path.name))
+    Cgroups({"memory": tmp_path}).update("one", Limits(memory_bytes=limit))
+    assert changed[0] == f"memory.{first}_in_bytes"
+    assert len(changed) == 2
 
 
 @pytest.mark.parametrize(

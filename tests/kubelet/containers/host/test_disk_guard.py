@@ -1,7 +1,10 @@
 """The watch over the free space of the disk."""
 
+import subprocess
+import sys
 from collections.abc import Mapping
 
+from kubeskew.kubelet.containers.host import disk_guard, usage
 from kubeskew.kubelet.containers.host.disk_guard import DiskGuard, Written
 
 
@@ -32,3 +35,25 @@ def test_looks_come_sooner_as_space_runs_out():
     free = iter((1 << 40, 1 << 28, 1 << 20))
     guard = DiskGuard(lambda: next(free), dict, lambda _name: None)
     assert [guard.look() for _ in range(3)] == [0.25, 0.125, 0.01]
+
+
+def test_children_of_threads_are_counted():
+    """The output of a process counts also if another thread than the first one has forked it."""
+    script = (
+        "import os, subprocess, threading\n"
+        "child = lambda: subprocess.run(['/bin/sh', '-c', 'echo ready; read word'])\n"
+        "thread = threading.Thread(target=child); thread.start(); thread.join()"
+    )
+    command = [sys.executable, "-c", script]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        (child,) = usage.below(process.pid)
+        both, own = disk_guard.written_by(process.pid), disk_guard.written_by(child)
+        found = usage.of_tree(process.pid)
+        process.stdin.close()
+    assert both.calls >= own.calls >= len("ready\n")
+    assert found is not None
+    assert found.processes == 2

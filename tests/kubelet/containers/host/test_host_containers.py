@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from host_node import IMAGE, PYTHON, HostNode, NodeMaker
+from until import until
 
 from kubeskew.kubelet.containers.host.shim_client import ShimError
 from kubeskew.kubelet.containers.runtime_service import (
@@ -302,7 +303,7 @@ async def test_stats(node: HostNode):
     found = node.runtime.stats(sandbox, container)
     assert found.processes == 2
     assert found.working_set > 0
-    assert found.written >= 10_000
+    await until(lambda: node.runtime.stats(sandbox, container).written >= 10_000)
 
 
 async def test_memory_limits(node: HostNode):

@@ -22,7 +22,7 @@ def images(directory: Path, *patterns: str) -> HostImages:
         ("busybox", "busybox", True),
         ("busybox", "busybox:1.36", True),
         ("busybox:1.35", "busybox:1.36", False),
-        ("busybox*", "docker.io/library/busybox", False),
+        ("busybox*", "docker.io/library/busybox:1.36", True),
         ("docker.io/library/busybox", "busybox:1.36", True),
         ("*/agnhost:*", "registry.k8s.io/e2e-test-images/agnhost:2.53", True),
         ("registry.k8s.io/*", "registry.k8s.io/pause:3.10", True),
@@ -31,7 +31,7 @@ def images(directory: Path, *patterns: str) -> HostImages:
     ],
 )
 def test_patterns(tmp_path: Path, pattern: str, name: str, fits: bool):
-    """A pattern fits the name as given, in full, or without its tag."""
+    """A pattern fits the name as given, in full or short, each with its tag or without."""
     assert (images(tmp_path, pattern).source(name) is not None) == fits
 
 

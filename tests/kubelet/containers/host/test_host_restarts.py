@@ -6,14 +6,20 @@ import json
 import os
 import signal
 import socket
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from host_node import HostNode, NodeMaker
 from until import until
 
+from kubeskew.apimachinery.clock import SystemClock
 from kubeskew.kubelet.containers.host import shim_client
+from kubeskew.kubelet.containers.host.cgroups import Cgroups
 from kubeskew.kubelet.containers.host.cleanup import cleanup
+from kubeskew.kubelet.containers.host.shim import Shim, ShimOptions
 from kubeskew.kubelet.containers.host.shim_client import ShimClient, ShimError, ShimGoneError
 from kubeskew.kubelet.containers.host.shim_record import CONTAINERS, RECORD
 from kubeskew.kubelet.containers.runtime_service import ContainerRuntimeError
@@ -183,3 +189,46 @@ async def test_a_container_that_cannot_be_created_leaves_no_files(
         with pytest.raises(ContainerRuntimeError, match="refused"):
             await node.shell(sandbox, "exit 0")
     assert [*(node.state / "node" / CONTAINERS).glob("*")] == []
+
+
+async def test_hidden_processes_without_namespaces(make_node: NodeMaker):
+    """A cleanup ends also a process that has neither parent nor variables of its container."""
+    node = await make_node(plain=True)
+    sandbox = await node.pod()
+    await node.shell(sandbox, "(env -i setsid sleep 9876 &); exec sleep 9876")
+    await until(lambda: len(sleepers("9876")) == 2)
+    await node.leave()
+    await asyncio.to_thread(cleanup, node.state)
+    assert sleepers("9876") == []
+    await node.again()
+
+
+class SlowShim(Shim):
+    """A parent process whose starts last until they are let go."""
+
+    def __init__(self, directory: Path, pid: int) -> None:
+        options = ShimOptions(directory, plain=True)
+        super().__init__(options, SystemClock(), Cgroups({}), rootless=False, own_pid=False)
+        self.pid, self.goes_on = pid, asyncio.Event()
+
+    async def _spawn(self, child: Callable[[int], NoReturn]) -> int:
+        await self.goes_on.wait()
+        return self.pid
+
+
+async def test_a_start_in_a_sandbox_that_is_removed(tmp_path: Path):
+    """A container whose sandbox is removed while it starts is killed, and its start fails."""
+    with subprocess.Popen(["/bin/sleep", "1000"]) as process:  # noqa: ASYNC220 - the fork alone
+        shim = SlowShim(tmp_path, process.pid)
+        await shim.do_sandbox({"sandbox": "s"}, [], [])
+        spec = {"tty": False, "env": {}, "argv": [], "layer": str(tmp_path)}
+        body = {"container": "c", "sandbox": "s", "spec": spec, "log": str(tmp_path / "log"), "limits": {}}
+        start = asyncio.ensure_future(shim.do_start({**body, "stdin": False, "stdin_once": False}, [], []))
+        await asyncio.sleep(0)
+        await shim.do_remove_sandbox({"sandbox": "s"}, [], [])
+        shim.goes_on.set()
+        with pytest.raises(Exception, match='failed to find sandbox id "s": not found'):
+            await start
+        assert process.wait() == -signal.SIGKILL
+    shim._process_ended(process.pid, signal.SIGKILL)
+    await asyncio.gather(*shim._tasks)
