@@ -24,6 +24,7 @@ from kubeskew.apiserver.user import MASTERS_GROUP, User
 _USERS = {
     "system:kube-scheduler": "scheduler",
     "system:kube-controller-manager": "controller-manager",
+    "system:kube-proxy": "network",  # which does its work
 }
 _DRIVERS = f"{USER_PREFIX}kube-system:"
 _CONTROLLERS = "driver-controller."  # prefix of the accounts of drivers' controllers

@@ -154,6 +154,7 @@ class Cluster:
                     introduced = (
                         driver_accounts.introduce(probes, state),
                         addons.introduce_metrics_server(probes, state),
+                        addons.introduce_network(probes, state),
                     )
                     await asyncio.gather(*introduced, ready)
                     await wait_cluster(self.directory, probes, state, self.progress)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from kubeskew.cluster.pki import KeyPair, Keys
 
 MASTERS = "system:masters"
-NETWORK_USER = "system:kube-proxy"  # whose work it does; it reads pods and namespaces as well
+NETWORK_USER = "system:kube-proxy"  # whose work it does; its rights are in controlplane/network.yaml
 _CONTROL_PLANE = ("controller-manager", "scheduler")
 Credentials = Callable[[StateDir, State, datetime], None]
 
@@ -63,7 +63,7 @@ def write_credentials(directory: StateDir, state: State, now: datetime, keys: "K
     users |= {f"kubelet/{node}": (f"system:node:{node}", ("system:nodes",)) for node in state.nodes}
     users |= {name: (user, drivers.groups()) for name, user in drivers.users(state.nodes).items()}
     if NETWORK in state.processes:
-        users[NETWORK] = NETWORK_USER, (MASTERS,)
+        users[NETWORK] = NETWORK_USER, ()
     serves_metrics = METRICS_SERVER in state.processes
     if serves_metrics:
         users[METRICS_SERVER] = addons.METRICS_SERVER_USER, drivers.groups()

@@ -235,6 +235,7 @@ COMPONENTS = "/kubeskew/v1/components"
     [
         ("system:kube-scheduler", (), "scheduler"),
         ("system:kube-controller-manager", (), "controller-manager"),
+        ("system:kube-proxy", (), "network"),
         ("system:node:n1", ("system:nodes",), "kubelet/n1"),
         ("system:serviceaccount:kube-system:gpu.example.com", (), "driver/gpu.example.com"),
         ("system:serviceaccount:kube-system:driver-controller.d", (), "driver-controller/d"),
@@ -258,7 +259,7 @@ async def test_a_component_announces_itself_alone(server, name, groups, componen
     [
         ("system:node:n1", ()),
         ("system:serviceaccount:default:scheduler", ()),
-        ("system:kube-proxy", ()),
+        ("system:kube-dns", ()),
         ("eve", ("system:nodes",)),
         ("scheduler", ()),
     ],

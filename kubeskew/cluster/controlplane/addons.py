@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 
 from kubeskew.apimachinery.conditions import is_condition_true
-from kubeskew.apimachinery.known_names import METRICS_SERVER
+from kubeskew.apimachinery.known_names import METRICS_SERVER, NETWORK
 from kubeskew.apimachinery.versions import Version
 from kubeskew.cluster.config import CONTROL_PLANE
 from kubeskew.cluster.controlplane import static_pods
@@ -116,8 +116,16 @@ def local_services(state: State) -> dict[str, str]:
 
 
 def metrics_server_objects() -> list[dict[str, Any]]:
-    text = resources.files(__package__).joinpath("metrics_server.yaml").read_text()
-    return [*yaml.safe_load_all(text)]
+    return _read("metrics_server.yaml")
+
+
+def network_objects() -> list[dict[str, Any]]:
+    """The rights of the component that does the work of kube-proxy and of those who enforce policies."""
+    return _read("network.yaml")
+
+
+def _read(name: str) -> list[dict[str, Any]]:
+    return [*yaml.safe_load_all(resources.files(__package__).joinpath(name).read_text())]
 
 
 async def introduce_metrics_server(probes: Probes, state: State) -> None:
@@ -126,6 +134,12 @@ async def introduce_metrics_server(probes: Probes, state: State) -> None:
         await create(
             probes, state.of_kind("apiserver")[0], metrics_server_objects(), "the metrics server's objects"
         )
+
+
+async def introduce_network(probes: Probes, state: State) -> None:
+    """Creates missing rights of the network component, if the cluster has one."""
+    if NETWORK in state.processes:
+        await create(probes, state.of_kind("apiserver")[0], network_objects(), "the network's rights")
 
 
 async def wait_metrics_api(probes: Probes, state: State) -> None:

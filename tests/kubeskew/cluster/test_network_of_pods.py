@@ -6,8 +6,19 @@ from dataclasses import replace
 import pytest
 from real_programs import write_program
 
+from kubeskew.apimachinery.client.refs import (
+    ENDPOINT_SLICES,
+    NAMESPACES,
+    NETWORK_POLICIES,
+    PODS,
+    SERVICES,
+)
+from kubeskew.apimachinery.client.refs import (
+    NODES as NODE_OBJECTS,
+)
 from kubeskew.cluster import creation, launcher
 from kubeskew.cluster.config import ClusterSpec, NodeSpec
+from kubeskew.cluster.controlplane import addons
 from kubeskew.cluster.ports import HeldPorts
 from kubeskew.cluster.state import State, StateDir
 
@@ -60,3 +71,18 @@ def test_addresses_of_nodes(tmp_path, has_network):
     expected = ["10.244.0.0/24", "10.244.1.0/24"] if has_network else [None, None]
     assert [node.get("podCIDR") for node in nodes] == expected
     assert {node.get("network") for node in nodes} == {state.network_socket or None}
+
+
+def test_rights():
+    """The component reads what it follows, and nothing else."""
+    role, binding = addons.network_objects()
+    read = {
+        (group, resource)
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+    followed = (SERVICES, ENDPOINT_SLICES, NODE_OBJECTS, PODS, NAMESPACES, NETWORK_POLICIES)
+    assert read == {(ref.group, ref.plural) for ref in followed}
+    assert {verb for rule in role["rules"] for verb in rule["verbs"]} == {"list", "watch"}
+    assert [subject["name"] for subject in binding["subjects"]] == [creation.NETWORK_USER]

@@ -11,7 +11,7 @@ from ipaddress import IPv4Address, IPv4Network
 from typing import NamedTuple
 
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.process.network_agent import is_of_node, node_uid
+from kubeskew.apimachinery.process.network_agent import is_of_cluster, is_of_node, node_uid
 from kubeskew.kubelet.containers.host.network.endpoints import (
     Endpoint,
     ServicePort,
@@ -115,7 +115,7 @@ def _of_service(
         Listen(CLUSTER, port.cluster_ip, port.port, port.protocol),
         (inside if port.local_inside and not is_outside else anywhere),
     )
-    for address in port.external_ips:
+    for address in filter(_is_external, port.external_ips):
         yield Listen(CLUSTER, address, port.port, port.protocol), anywhere
     if not port.node_port:
         return
@@ -127,6 +127,11 @@ def _of_service(
         yield Listen(node_uid(node.name), "", port.node_port, port.protocol), target
         if is_of_node(node.address):
             yield Listen(MACHINE, node.address, port.node_port, port.protocol), target
+
+
+def _is_external(address: str) -> bool:
+    """Pods and nodes keep theirs: a service that claims the address of one does not cut it off."""
+    return not is_of_cluster(address) and not IPv4Address(address).is_loopback
 
 
 def _is_outside(endpoint: Endpoint) -> bool:

@@ -1,8 +1,12 @@
 """Programs that mean harm to the kubelet or to other pods."""
 
 import asyncio
+import os
+from contextlib import suppress
+from pathlib import Path
 
 from host_node import PYTHON, HostNode, NodeMaker
+from until import until
 
 from kubeskew.kubelet.containers.host import log_writer
 
@@ -22,11 +26,38 @@ async def test_a_fork_bomb(make_node: NodeMaker):
     await node.ended(bomb)
 
 
+ZOMBIES = """
+import ctypes, os, time
+ctypes.CDLL(None).prctl(15, b"{name}")  # the name goes to children as well
+for _ in range(5):
+    if not os.fork():
+        os.fork()
+        os._exit(0)
+print("made", flush=True)
+time.sleep(999)
+"""
+
+
+def _states(name: str) -> list[str]:
+    """Of all processes of the machine with that name."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            before, _, after = file.read_text().rpartition(")")
+            if before.endswith(f"({name}"):
+                found.append(after.split()[0])
+    return sorted(found)
+
+
 async def test_zombies(node: HostNode):
-    """Children that nobody waits for go with their container."""
-    script = "for i in 1 2 3 4 5; do (sleep 0 & exec sleep 0) & done; exec sleep 0.01"
-    sandbox = await node.pod()
-    assert await node.ended(await node.shell(sandbox, script)) == 0
+    """Children that nobody waits for are there as long as their container, and go with it."""
+    sandbox, name = await node.pod(), f"zombie-{os.getpid()}"
+    container = await node.start(sandbox, PYTHON, "-c", ZOMBIES.format(name=name))
+    await node.says(sandbox, container, "made")
+    await until(lambda: _states(name).count("Z") >= 5)
+    node.runtime.stop_container(sandbox, container, 0)
+    await node.ended(container)
+    await until(lambda: not _states(name))
 
 
 async def test_closed_outputs(node: HostNode):

@@ -52,6 +52,12 @@ def test_node_ports() -> None:
     }
 
 
+def test_external_addresses_of_a_service() -> None:
+    """A service is served at its external addresses, but at none of pods, services and nodes."""
+    given = service("web", externalIPs=["192.0.2.7", "10.244.1.9", "10.96.7.8", "127.9.8.8"])
+    assert _served(given, SLICE).keys() == {INSIDE, Listen(CLUSTER, "192.0.2.7", 80, "TCP")}
+
+
 def test_external_traffic_policy() -> None:
     """With Local, the port of a node leads to endpoints of that node alone, and is closed without one."""
     only = endpoint_slice("web", endpoint(SECOND[0], node="node-2"))
