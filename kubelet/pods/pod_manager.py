@@ -224,8 +224,8 @@ class PodManager:
             known = {sandbox.pod_uid for sandbox in self._services.runtime.sandboxes()}
             try:
                 await self._services.volumes.clean_up(known | set(self._workers))
-            except OSError as error:
-                log.error("cannot clean up directories of pods: %s", error)
+            except Exception:
+                log.exception("cannot clean up directories of pods")
             await self._services.clock.sleep(_CLEANING_SECONDS)
 
     async def stop(self) -> None:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from kubeskew.apimachinery.clock import Clock, Entropy
 from kubeskew.kubelet.containers.pod_volumes import ConfigError
-from kubeskew.kubelet.volumes.files import KEEP, VolumeFiles
+from kubeskew.kubelet.volumes.files import KEEP, VolumeFiles, check_path
 
 _DATA, _NEW_DATA = "..data", "..data_tmp"
 _LONGEST_NAME, _LONGEST_PATH = 255, 4096
@@ -47,6 +47,8 @@ class AtomicWriter:
         they can be seen. Raises ConfigError for a path that may not be, and OSError.
         """
         wanted = _checked(payload)
+        for path in sorted(wanted):
+            check_path(self._directory / path)
         old = self._old()
         gone: list[str] = []
         must_write = True

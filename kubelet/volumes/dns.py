@@ -17,20 +17,19 @@ _CLUSTER_OPTIONS = ("ndots:5",)
 
 
 class DNSEvent(NamedTuple):
-    """A warning about a pod. One that is `of_node` is also about the node, without the pod's name."""
+    """A warning about a pod."""
 
     reason: str
     message: str
-    of_node: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class DNSSettings:
-    """The node's settings; `host` is what its own resolv.conf says, None if it has none."""
+    """The node's settings; `host` is what its own resolv.conf says."""
 
     cluster_servers: Sequence[str]
     cluster_domain: str
-    host: DNSConfig | None
+    host: DNSConfig
 
 
 def parse_resolv_conf(text: str) -> DNSConfig:
@@ -70,19 +69,16 @@ def _base(pod: Object, settings: DNSSettings, events: list[DNSEvent]) -> DNSConf
     if policy == "None":
         return DNSConfig()
     is_default = policy == "Default" or (policy == "ClusterFirst" and pod["spec"].get("hostNetwork"))
-    host = settings.host or DNSConfig()
     if not is_default and settings.cluster_servers:
-        searches = [*_cluster_searches(pod, settings.cluster_domain), *host.searches]
+        searches = [*_cluster_searches(pod, settings.cluster_domain), *settings.host.searches]
         return DNSConfig(list(settings.cluster_servers), _once(searches), _CLUSTER_OPTIONS)
     if not is_default:
         text = (
             'kubelet does not have ClusterDNS IP configured and cannot create Pod using "ClusterFirst" '
             'policy. Falling back to "Default" policy.'
         )
-        events.append(DNSEvent("MissingClusterDNS", f'pod: "{pod_spec.full_name(pod)}". {text}', text))
-    if settings.host is None:
-        return DNSConfig(["127.0.0.1"], ["."], host.options)
-    return host
+        events.append(DNSEvent("MissingClusterDNS", f'pod: "{pod_spec.full_name(pod)}". {text}'))
+    return settings.host
 
 
 def _cluster_searches(pod: Object, domain: str) -> list[str]:

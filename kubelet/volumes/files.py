@@ -4,14 +4,16 @@ Only root may give files to others. Without root a file keeps the kubelet's own 
 not be changed is noted, so that it can be reported.
 """
 
+import contextlib
+import errno
 import os
-import shutil
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 KEEP = -1  # a user or group that stays as it is
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Unchanged(NamedTuple):
@@ -20,6 +22,14 @@ class Unchanged(NamedTuple):
     path: Path
     user: int
     group: int
+
+
+class _Entry(NamedTuple):
+    """A file or directory, named within the directory that the descriptor is open for."""
+
+    directory: int
+    name: str
+    status: os.stat_result
 
 
 class VolumeFiles:
@@ -58,11 +68,15 @@ class VolumeFiles:
 
     def below(self, path: Path) -> Iterator[tuple[Path, os.stat_result]]:
         """Yields files and directories with their status, each directory after what is in it."""
-        status = path.lstat()
-        if stat.S_ISDIR(status.st_mode):
-            for name in self.names(path):
-                yield from self.below(path / name)
-        yield path, status
+        pending = [(path, path.lstat(), False)]
+        while pending:
+            current, status, is_read = pending.pop()
+            if is_read or not stat.S_ISDIR(status.st_mode):
+                yield current, status
+                continue
+            pending.append((current, status, True))
+            inner = [current / name for name in reversed(self.names(current))]
+            pending += [(each, each.lstat(), False) for each in inner]
 
     def used_bytes(self, path: Path) -> int:
         """Adds up the blocks of all files, hard links once, as `du` does. What goes meanwhile is left out."""
@@ -87,6 +101,7 @@ class VolumeFiles:
     def make_directories(self, path: Path, mode: int) -> None:
         """Makes a directory and those above it; what is there already keeps its mode."""
         missing = []
+        check_path(path)
         while not path.exists():
             missing.append(path)
             path = path.parent
@@ -94,8 +109,10 @@ class VolumeFiles:
             directory.mkdir(mode=mode, exist_ok=True)
 
     def write(self, path: Path, content: bytes, mode: int) -> None:
-        """Gives the file exactly this mode, whatever the process's mask is."""
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
+        """Gives the file exactly this mode, whatever the process's mask is. Follows no link at the end, and
+        waits for no pipe's reader."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK
+        with os.fdopen(os.open(path, flags, mode), "wb") as file:
             os.fchmod(file.fileno(), mode)
             file.write(content)
 
@@ -126,28 +143,75 @@ class VolumeFiles:
         path.rmdir()
 
     def remove_tree(self, path: Path) -> None:
-        """Removes a file or a whole directory, also what is in directories that are locked."""
-        status = self.status(path)
-        if status is None:
+        """Removes a file or a whole directory, however deep, also what is in directories that a container
+        has locked for all, its owner included."""
+        if self.status(path) is None:
             return
-        if not stat.S_ISDIR(status.st_mode):
-            path.unlink(missing_ok=True)
-            return
-        try:
-            shutil.rmtree(path)
-        except PermissionError:
-            self._unlock(path)
-            shutil.rmtree(path)
+        for entry in _unlocked_entries(path):
+            with contextlib.suppress(FileNotFoundError):
+                if stat.S_ISDIR(entry.status.st_mode):
+                    os.rmdir(entry.name, dir_fd=entry.directory)
+                else:
+                    os.unlink(entry.name, dir_fd=entry.directory)
 
-    def _unlock(self, directory: Path) -> None:
-        """Makes directories accessible that a container has locked for all, its owner included."""
-        status = directory.lstat()
-        if status.st_uid == os.geteuid() and status.st_mode & stat.S_IRWXU != stat.S_IRWXU:
-            directory.chmod(stat.S_IMODE(status.st_mode) | stat.S_IRWXU)
-        for name in self.names(directory):
-            path = directory / name
-            if stat.S_ISDIR(path.lstat().st_mode):
-                self._unlock(path)
+
+class _Level(NamedTuple):
+    """A directory that is being walked: its place in the one above, and what is yet to be visited."""
+
+    name: str
+    status: os.stat_result
+    pending: list[str]
+
+
+def _unlocked_entries(path: Path) -> Iterator[_Entry]:
+    """Yields a file, or all that is in a directory and then the directory itself. Entries may be removed.
+
+    Directories of this user are made accessible. One descriptor is open at a time, and no path is longer than
+    a name: a container can nest directories deeper than there are descriptors, or than paths can be.
+    """
+    descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    levels = [_Level("", os.fstat(descriptor), [path.name])]
+    try:
+        while True:
+            if levels[-1].pending:
+                name = levels[-1].pending.pop()
+                status = os.lstat(name, dir_fd=descriptor)
+                if not stat.S_ISDIR(status.st_mode):
+                    yield _Entry(descriptor, name, status)
+                    continue
+                _unlock(descriptor, name, status)
+                descriptor = _moved(descriptor, name, status)
+                with os.scandir(descriptor) as inner:
+                    levels.append(_Level(name, status, sorted((each.name for each in inner), reverse=True)))
+                continue
+            left = levels.pop()
+            if not levels:
+                return
+            descriptor = _moved(descriptor, "..", levels[-1].status)
+            yield _Entry(descriptor, left.name, left.status)
+    finally:
+        os.close(descriptor)
+
+
+def _moved(descriptor: int, name: str, expected: os.stat_result) -> int:
+    """Closes the directory and opens another, named within it, which must be the expected one."""
+    other = os.open(name, _DIRECTORY, dir_fd=descriptor)
+    if not os.path.samestat(os.fstat(other), expected):
+        os.close(other)
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), name)
+    os.close(descriptor)
+    return other
+
+
+def _unlock(parent: int, name: str, status: os.stat_result) -> None:
+    if status.st_uid == os.geteuid() and status.st_mode & stat.S_IRWXU != stat.S_IRWXU:
+        os.chmod(name, stat.S_IMODE(status.st_mode) | stat.S_IRWXU, dir_fd=parent)
+
+
+def check_path(path: object) -> None:
+    """Raises OSError for a path that no system call takes, as Go does."""
+    if "\0" in str(path):
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), str(path))
 
 
 def go_error(operation: str, path: object, error: OSError) -> str:

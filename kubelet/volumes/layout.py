@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+from kubeskew.kubelet.volumes.files import check_path
+
 KUBELET_ROOT = "/var/lib/kubelet"
 POD_LOGS = "/var/log/pods"
 _MOST_LINKS = 40  # as Linux
@@ -50,6 +52,7 @@ class NodeRoot:
 
     def resolve(self, node_path: str) -> Path:
         """Maps a path of the node, and follows links as they are meant on the node. Raises OSError."""
+        check_path(node_path)
         known: list[str] = []
         pending = _parts(node_path)
         links = 0

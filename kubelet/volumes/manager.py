@@ -30,7 +30,7 @@ from kubeskew.kubelet.volumes.sources import PLUGINS, SetUpError, VolumeSources,
 
 log = logging.getLogger(__name__)
 
-_EMPTY_DIR, _LOCAL = "kubernetes.io~empty-dir", "kubernetes.io~local-volume"
+_EMPTY_DIR = "kubernetes.io~empty-dir"
 _WRAPPED = "wrapped_"
 _DIRECTORY_MODE, _VOLUME_MODE, _NESTED_MODE = 0o750, 0o777, 0o755
 _READY = "ready"
@@ -313,19 +313,23 @@ class VolumeManager:
 
     # -- the end
 
-    def tear_down(self, uid: str) -> None:
-        """Removes the pod's volumes; what is elsewhere on the node stays, and what its containers have
-        written for the kubelet. Raises OSError."""
+    def forget(self, uid: str) -> None:
+        """Forgets the volumes of a pod whose containers have ended for ever. Unlike the removal of files, it
+        must not be called in another thread."""
         self._mounted.pop(uid, None)
         self._sources.forget(uid)
+
+    def remove_volumes(self, uid: str) -> None:
+        """Removes the files of the pod's volumes; what is elsewhere on the node stays, and what its
+        containers have written for the kubelet. Raises OSError."""
         self._memory.remove(uid)
         pod = self._node.directories.pod(uid)
         for directory in (self._node.directories.volumes(uid), pod / "volume-subpaths", pod / "plugins"):
             self._files.remove_tree(directory)
 
     def remove_pod(self, uid: str) -> None:
-        """Removes all of the pod. Raises OSError."""
-        self.tear_down(uid)
+        """Removes all of the pod's files. Raises OSError."""
+        self.remove_volumes(uid)
         self._files.remove_tree(self._node.directories.pod(uid))
 
     def _note_owners(self, uid: str, name: str) -> None:

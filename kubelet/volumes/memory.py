@@ -7,6 +7,7 @@ as the machine's.
 
 import hashlib
 import os
+import stat
 from pathlib import Path
 
 from kubeskew.kubelet.volumes.files import VolumeFiles
@@ -50,6 +51,9 @@ class MemoryDirectories:
     def remove_lost(self) -> None:
         """Removes what was left by nodes whose directories are gone."""
         for directory in sorted(self._base.glob(f"{_PREFIX}-{os.geteuid()}-*")):
+            status = self._files.status(directory)
+            if status is None or not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+                continue  # another user has taken the name
             owner = self._files.read(directory / _OWNER)
             if owner and not Path(os.fsdecode(owner)).is_dir():
                 self._files.remove_tree(directory)

@@ -19,7 +19,7 @@ from kubeskew.kubelet.containers.runtime_service import Mount
 from kubeskew.kubelet.device_managers import HostMount
 from kubeskew.kubelet.features import VolumeFeatures
 from kubeskew.kubelet.volumes import hosts_file, subpaths
-from kubeskew.kubelet.volumes.files import VolumeFiles, go_error
+from kubeskew.kubelet.volumes.files import VolumeFiles, check_path, go_error
 from kubeskew.kubelet.volumes.hostnames import Hostname
 from kubeskew.kubelet.volumes.layout import NodeRoot, PodDirectories
 from kubeskew.kubelet.volumes.manager import MountedVolume
@@ -86,6 +86,7 @@ class ContainerMounts:
         path = container.get("terminationMessagePath", "/dev/termination-log")
         if not path:
             return None
+        check_path(path)
         directory = self._directories.container(pod_spec.uid_of(pod), container["name"])
         self._files.make_directories(directory, _CONTAINER_DIRECTORY_MODE)
         file = directory / self._entropy.uid()[:8]
@@ -113,6 +114,10 @@ class ContainerMounts:
         self, container: Object, mount: Object, view: PodView, env: Mapping[str, str]
     ) -> list[ContainerMount]:
         name = mount["name"]
+        try:
+            check_path(mount["mountPath"])
+        except OSError as error:
+            raise ConfigError(go_error("mount", mount["mountPath"], error)) from None
         volume = view.volumes.get(name)
         if volume is None:
             raise ConfigError(

@@ -25,7 +25,6 @@ _OWN = (
     "kubernetes.io~downward-api",
     "kubernetes.io~projected",
 )
-PERIOD_SECONDS = 2.0  # housekeeping
 
 
 class OrphanCleaner:

@@ -216,12 +216,13 @@ class DirectoryVolumes:
         return self._volumes.manager.groups(pod)
 
     async def tear_down(self, uid: str) -> None:
-        await self._remove(self._volumes.manager.tear_down, uid)
+        await self._remove(self._volumes.manager.remove_volumes, uid)
 
     async def remove_pod(self, uid: str) -> None:
         await self._remove(self._volumes.manager.remove_pod, uid)
 
     async def _remove(self, remove: Callable[[str], None], uid: str) -> None:
+        self._volumes.manager.forget(uid)
         try:
             await self._offload(remove, uid)
         except OSError as error:

@@ -10,6 +10,8 @@ import os
 import stat
 from pathlib import Path
 
+from kubeskew.kubelet.volumes.files import check_path
+
 
 class OutsideError(Exception):
     """The path leads out of the volume, or is no directory where one is needed."""
@@ -20,6 +22,7 @@ def make_safely(volume: Path, subpath: str, mode: int) -> None:
 
     Raises OutsideError and OSError.
     """
+    check_path(subpath)
     base = volume.resolve()
     if (base / subpath).is_dir():
         return
@@ -52,6 +55,7 @@ def _existing(base: Path, parts: list[str]) -> tuple[Path, list[str]]:
 
 def find_safely(volume: Path, subpath: str) -> Path:
     """The subpath without links. Raises OutsideError and OSError."""
+    check_path(subpath)
     base = volume.resolve()
     found = (base / subpath).resolve(strict=True)
     if not found.is_relative_to(base):

@@ -3,6 +3,9 @@
 Source: pkg/kubelet/kuberuntime/kuberuntime_container.go (getTerminationMessage), pkg/util/tail, 1.36.
 """
 
+import errno
+import os
+import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -20,14 +23,12 @@ def termination_message(
     file: Path | None,
     exit_code: int,
     read_log: Callable[[], Sequence[LogLine]],
-    reason: str = "",
 ) -> str:
-    """`file` is what was mounted for it, `reason` why it ended.
+    """`file` is what was mounted for it.
 
     The log counts if the policy is FallbackToLogsOnError, the container has failed and the file is empty.
     """
-    has_failed = exit_code != 0 and reason != "ContainerCannotRun"
-    falls_back = spec.get("terminationMessagePolicy") == "FallbackToLogsOnError" and has_failed
+    falls_back = spec.get("terminationMessagePolicy") == "FallbackToLogsOnError" and exit_code != 0
     message, has_file = _from_file(file)
     if message or not falls_back or not has_file:
         return message
@@ -39,7 +40,9 @@ def _from_file(file: Path | None) -> tuple[str, bool]:
     if file is None:
         return "", True
     try:
-        with file.open("rb") as opened:
+        with open(file, "rb", opener=_opened) as opened:
+            if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):  # the container has put it there
+                raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), str(file))
             size = opened.seek(0, 2)
             opened.seek(max(0, size - _LONGEST))
             return opened.read(_LONGEST).decode(errors="replace"), True
@@ -47,6 +50,11 @@ def _from_file(file: Path | None) -> tuple[str, bool]:
         return "", True
     except OSError as error:
         return f"Error on reading termination log {file}: {go_error('open', file, error)}", False
+
+
+def _opened(path: str, flags: int) -> int:
+    """Follows no link at the end, and waits for no pipe's writer: containers can replace their file."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
 def _tail(lines: Sequence[LogLine]) -> str:

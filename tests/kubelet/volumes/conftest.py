@@ -90,6 +90,10 @@ class VolumeNode:
         await self.manager.set_up(pod)
         return {name: volume.path for name, volume in self.manager.mounted(pod["metadata"]["uid"]).items()}
 
+    def tear_down(self, uid):
+        self.manager.forget(uid)
+        self.manager.remove_volumes(uid)
+
     async def failure(self, pod):
         with pytest.raises(ConfigError) as caught:
             await self.manager.set_up(pod)

@@ -93,7 +93,7 @@ async def test_immutable_objects_are_read_once(volume_node, contents):
     await volume_node.create(CONFIG_MAPS, "cm", data={"a": "2"})
     await volume_node.set_up(pod)
     assert contents(path)["a"][0] == "1"
-    volume_node.manager.tear_down("uid-p")
+    volume_node.tear_down("uid-p")
     assert contents((await volume_node.set_up(pod))["v"])["a"][0] == "2"
 
 

@@ -102,6 +102,8 @@ PREPARE = 'failed to prepare subPath for volumeMount "v" of container "main"'
         ({"subPath": "out/new"}, CREATE),
         ({"subPath": "up"}, PREPARE),
         ({"subPath": "file/new"}, CREATE),
+        ({"subPath": "a\0b"}, CREATE),
+        ({"mountPath": "/a\0b"}, "mount /a\0b: invalid argument"),
         ({"mountPropagation": "Some"}, 'invalid MountPropagation mode: "Some"'),
         ({"name": "no"}, 'cannot find volume "no" to mount into container "main"'),
     ],

@@ -2,19 +2,29 @@
 
 import os
 import stat
+import subprocess
 
 import pytest
 
 from kubeskew.apimachinery.client.refs import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from kubeskew.kubelet.containers.pod_volumes import ConfigError
 from kubeskew.kubelet.volumes.files import VolumeFiles
+from kubeskew.kubelet.volumes.memory import MemoryDirectories
 from kubeskew.kubelet.volumes.ownership import give_to_group
+from kubeskew.kubelet.volumes.pod_volumes import DirectoryVolumes
 
 pytestmark = pytest.mark.looptime
 
 
 def mode(path):
     return f"{stat.S_IMODE(path.stat().st_mode):o}"
+
+
+@pytest.fixture
+def removed_by_rm(tmp_path):
+    """Removes what pytest cannot remove itself."""
+    yield
+    subprocess.run(["rm", "-rf", tmp_path], check=True)
 
 
 @pytest.mark.parametrize(("spec", "expected"), [({}, "777"), ({"securityContext": {"fsGroup": 5}}, "2777")])
@@ -43,7 +53,7 @@ async def test_memory(volume_node):
     path = (await volume_node.set_up(pod))["v"]
     link = volume_node.directory / "kubelet/pods/uid-p/volumes/kubernetes.io~empty-dir/v"
     assert (link.resolve(), mode(path)) == (path, "777")
-    volume_node.manager.tear_down("uid-p")
+    volume_node.tear_down("uid-p")
     assert not path.exists()
     assert not link.is_symlink()
 
@@ -132,7 +142,7 @@ async def test_claim_of_the_local_provisioner(volume_node):
     pod = volume_node.pod({"name": "v", "persistentVolumeClaim": source})
     assert await volume_node.set_up(pod) == {"v": volume_node.directory / "root/opt/pv"}
     assert volume_node.manager.mounted("uid-p")["v"].read_only
-    volume_node.manager.tear_down("uid-p")
+    volume_node.tear_down("uid-p")
     assert (volume_node.directory / "root/opt/pv").is_dir()
 
 
@@ -144,7 +154,7 @@ async def test_volume_for_one_pod(volume_node):
     other = volume_node.pod(volume, name="q")
     text = "volume uses the ReadWriteOncePod access mode and is already in use by another pod"
     assert await volume_node.failure(other) == f'MountVolume.SetUp failed for volume "pv" : {text}'
-    volume_node.manager.tear_down("uid-p")
+    volume_node.tear_down("uid-p")
     await volume_node.set_up(other)
 
 
@@ -275,11 +285,91 @@ async def test_locked_directories_are_removed(volume_node):
     assert not path.parent.parent.parent.exists()
 
 
+async def test_deep_directories_are_removed(volume_node, removed_by_rm):
+    """A container may nest directories deeper than any path, and than a function can call itself."""
+    path = (await volume_node.set_up(volume_node.pod({"name": "v", "emptyDir": {}})))["v"]
+    descriptor = os.open(path, os.O_RDONLY)
+    for _ in range(2000):
+        os.mkdir("directory", dir_fd=descriptor)
+        inner = os.open("directory", os.O_RDONLY, dir_fd=descriptor)
+        os.close(descriptor)
+        descriptor = inner
+    os.close(descriptor)
+    volume_node.manager.remove_pod("uid-p")
+    assert not path.parent.parent.parent.exists()
+
+
+async def test_memory_of_another_user_is_left_alone(tmp_path, monkeypatch):
+    """A name that another user has taken is not looked into: its owner's file may be a pipe."""
+    directory = tmp_path / f"kubeskew-{os.geteuid() + 1}-x"
+    directory.mkdir()
+    os.mkfifo(directory / "owner")
+    other = os.geteuid() + 1
+    monkeypatch.setattr(os, "geteuid", lambda: other)
+    MemoryDirectories(tmp_path / "node", VolumeFiles(), tmp_path).remove_lost()
+    assert directory.is_dir()
+
+
+async def test_files_are_written_to_no_pipe(tmp_path):
+    """What a container has put in a file's place is neither followed nor waited for."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("other")
+    for name in ("pipe", "link"):
+        with pytest.raises(OSError, match=name):
+            VolumeFiles().write(tmp_path / name, b"x", 0o644)
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize(
+    ("volume", "cause"),
+    [
+        ({"hostPath": {"path": "/a\0b"}}, "stat /a\0b: invalid argument"),
+        ({"downwardAPI": {"items": [{"path": "a\0b", "fieldRef": {"fieldPath": "metadata.name"}}]}},
+         "open /var/lib/kubelet/pods/uid-p/volumes/kubernetes.io~downward-api/v/a\0b: invalid argument"),
+    ],
+)  # fmt: skip
+async def test_paths_that_no_file_can_have(volume_node, volume, cause):
+    """A path with a NUL is refused in an event."""
+    message = await volume_node.failure(volume_node.pod({"name": "v", **volume}))
+    assert message == f'MountVolume.SetUp failed for volume "v" : {cause}'
+
+
+async def test_mount_point_that_cannot_be(volume_node):
+    """A mount point with a NUL within a volume of the API is refused in an event."""
+    mounts = [{"name": "v", "mountPath": "/v"}, {"name": "w", "mountPath": "/v/a\0b"}]
+    pod = volume_node.pod({"name": "v", "downwardAPI": {}}, {"name": "w", "emptyDir": {}}, mounts=mounts)
+    assert (await volume_node.failure(pod)).endswith("a\0b: invalid argument")
+
+
+@pytest.mark.parametrize("end", ["tear_down", "remove_pod"])
+async def test_only_files_are_removed_in_a_thread(volume_node, end):
+    """A pod's volumes are forgotten before their removal is handed to a thread."""
+    await volume_node.set_up(volume_node.pod({"name": "v", "emptyDir": {}}))
+    known = []
+
+    async def offload(_remove, uid):
+        known.append(dict(volume_node.manager.mounted(uid)))
+
+    volumes = DirectoryVolumes(volume_node.volumes, volume_node.events, lambda _: None, offload)
+    await getattr(volumes, end)("uid-p")
+    assert known == [{}]
+
+
+async def test_files_of_deep_directories(tmp_path, removed_by_rm):
+    """Files are found at any depth that a path can have, each before its directory."""
+    deepest = tmp_path
+    for _ in range(1500):
+        deepest /= "d"
+        deepest.mkdir()
+    found = [path for path, _ in VolumeFiles().below(tmp_path)]
+    assert (found[0], found[-1], len(found)) == (deepest, tmp_path, 1501)
+
+
 async def test_what_links_lead_to_is_not_removed(volume_node):
     """Taking a volume down does not follow links."""
     path = (await volume_node.set_up(volume_node.pod({"name": "v", "emptyDir": {}})))["v"]
     outside = volume_node.directory / "outside"
     outside.mkdir()
     (path / "l").symlink_to(outside)
-    volume_node.manager.tear_down("uid-p")
+    volume_node.tear_down("uid-p")
     assert outside.is_dir()

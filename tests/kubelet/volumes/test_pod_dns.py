@@ -61,16 +61,10 @@ FALLBACK = (
 
 
 def test_cluster_without_dns():
-    """Without a cluster's server the pod has the node's, and both are warned."""
+    """Without a cluster's server the pod has the node's, with a warning."""
     found, [event] = pod_dns(pod_of(), DNSSettings([], "cluster.local", HOST))
     assert found == HOST
-    assert event == ("MissingClusterDNS", f'pod: "p_default(u)". {FALLBACK}', FALLBACK)
-
-
-def test_node_without_resolv_conf():
-    """A node without a resolver leads to the pod's own loopback."""
-    found, _ = pod_dns(pod_of(dnsPolicy="Default"), DNSSettings([], "", None))
-    assert found == (["127.0.0.1"], ["."], ())
+    assert event == ("MissingClusterDNS", f'pod: "p_default(u)". {FALLBACK}')
 
 
 def test_parsing():

@@ -1,5 +1,6 @@
 """The message with which a container ended."""
 
+import os
 from datetime import UTC, datetime
 
 import pytest
@@ -50,6 +51,18 @@ def test_file_that_cannot_be_read(tmp_path):
     assert termination_message({}, tmp_path, 1, list) == text
 
 
-def test_container_that_could_not_run():
-    """The log of a program that never ran is no message."""
-    assert termination_message(FALLBACK, None, 1, lambda: lines("x\n"), "ContainerCannotRun") == ""
+def test_pipe_in_place_of_the_file(tmp_path):
+    """A container cannot make the kubelet wait for its pipe."""
+    file = tmp_path / "f"
+    os.mkfifo(file)
+    text = f"Error on reading termination log {file}: open {file}: invalid argument"
+    assert termination_message({}, file, 1, list) == text
+
+
+def test_link_in_place_of_the_file(tmp_path):
+    """A container cannot have the kubelet show another file."""
+    (tmp_path / "secret").write_text("x")
+    file = tmp_path / "f"
+    file.symlink_to("secret")
+    text = f"Error on reading termination log {file}: open {file}: too many levels of symbolic links"
+    assert termination_message({}, file, 1, list) == text
