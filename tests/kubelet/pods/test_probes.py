@@ -368,3 +368,15 @@ async def test_a_container_that_the_runtime_refuses_waits(scripted):
     runtime_of(scripted).refusal = None
     await scripted.running()
     assert ("Failed", "Error: no such device") in await scripted.events()
+
+
+async def test_sandboxes_are_counted(scripted):
+    """A pod whose sandbox was lost gets the next attempt of it."""
+    await scripted.create()
+    await scripted.running()
+    for number in (2, 3):
+        [sandbox] = runtime_of(scripted).sandboxes()
+        await runtime_of(scripted).stop_pod_sandbox(sandbox)
+        scripted.agent._runtime.on_change(sandbox.pod_uid)
+        await scripted.until(lambda number=number: len(runtime_of(scripted).sandbox_attempts) == number)
+    assert runtime_of(scripted).sandbox_attempts == [0, 1, 2]
