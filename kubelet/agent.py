@@ -161,7 +161,7 @@ class NodeAgent:
             features=self._features,
             runtime=self._runtime,
             images=ImageManager(images, clock, self._features.events),
-            asker=Asker(self._runtime, clock, str(environment.version)),
+            asker=Asker(self._runtime, clock, self._features),
             probes=self._probes,
             volumes=self._pod_volumes(environment, images),
             statuses=self._statuses,

@@ -175,6 +175,8 @@ class ContainerFeatures(FeatureTable):
     """The security contexts and resources that containers are started with."""
 
     checks_user_range: bool = since(34)  # runAsNonRoot refuses an image's user that is no valid one
+    knows_groups_policy: bool = since(31)  # supplementalGroupsPolicy; its gate decides about statuses alone
+    stop_signals: bool = gate("ContainerStopSignals")
     pod_level_limits: bool = gate("PodLevelResources")
     # Sidecars are killed no sooner than the regular containers when memory is short.
     protects_sidecars: bool = since(32) & gate("SidecarContainers")
@@ -200,6 +202,8 @@ class KubeletFeatures(FeatureTable):
     container: ContainerFeatures = part(ContainerFeatures)
 
     # Pods and their status
+    knows_sleep_hooks: bool = since(29)
+    runs_sleep_hooks: bool = gate("PodLifecycleSleepAction")  # else they succeed at once
     sidecars: bool = gate("SidecarContainers")  # init containers with restartPolicy Always
     container_restart_rules: bool = gate("ContainerRestartRules")
     orders_termination: bool = since(29) & gate("SidecarContainers")  # sidecars end after all others

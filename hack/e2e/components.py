@@ -26,6 +26,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -129,6 +130,9 @@ def key_pair(directory: Path, name: str) -> tuple[ec.EllipticCurvePrivateKey, Pa
     return key, path, directory / f"{name}.crt"
 
 
+_YEAR = timedelta(days=365)
+
+
 def self_signed(directory: Path, name: str) -> tuple[Path, Path]:
     """A certificate for /healthz, whose clients do not check it."""
     key, key_file, certificate_file = key_pair(directory, name)
@@ -136,8 +140,8 @@ def self_signed(directory: Path, name: str) -> tuple[Path, Path]:
     now = SystemClock().now()
     certificate = (
         x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now.replace(year=now.year - 1))
-        .not_valid_after(now.replace(year=now.year + 1))
+        .not_valid_before(now - _YEAR)
+        .not_valid_after(now + _YEAR)
         .sign(key, hashes.SHA256())
     )
     certificate_file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
@@ -208,13 +212,18 @@ def free_port() -> int:
         return number
 
 
+_HEALTH_PATHS = frozenset({"/healthz", "/livez", "/readyz"})
+
+
 def serve_health(address: str, port: int, behind: int, certificate: tuple[Path, Path] | None) -> None:
-    """Answers GET at a port, over TLS with a certificate, as the plain server `behind` does; with port 0
-    behind it, it is always healthy."""
+    """Answers GET of health at a port, over TLS with a certificate, as the plain server `behind` does; with
+    port 0 behind it, it is always healthy. Nothing else is answered: nobody is asked who he is."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            status, body = (200, b"ok") if not behind else _answer(behind, self.path)
+            status, body = 404, b"404 page not found\n"
+            if self.path.partition("?")[0] in _HEALTH_PATHS:
+                status, body = _answer(behind, self.path) if behind else (200, b"ok")
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
@@ -390,12 +399,13 @@ def _command(name: str) -> click.Command:
 
 def _health_port(flags: dict[str, list[str]]) -> int:
     """Gives the component a port of its own, which is returned, and serves the given one over TLS."""
-    address = (flags.pop("bind-address", None) or ["0.0.0.0"])[-1]
+    address = (flags.pop("bind-address", None) or ["127.0.0.1"])[-1]
     port = int((flags.pop("secure-port", None) or ["0"])[-1])
     behind = free_port()
     flags["secure-port"] = [str(behind)]
     if port:
-        serve_health(address, port, behind, self_signed(Path(tempfile.mkdtemp()), "localhost"))
+        with tempfile.TemporaryDirectory() as directory:  # the server has read them at its start
+            serve_health(address, port, behind, self_signed(Path(directory), "localhost"))
     return behind
 
 

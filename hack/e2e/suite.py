@@ -22,12 +22,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 PASSED, FAILED, SKIPPED, LOST = "passed", "failed", "skipped", "lost"
+SIMULATED = "simulated"  # the runtime of a cluster that nobody gave another one
 # A spec that is interrupted cleans up this long before it is killed.
 _GRACE_SECONDS = 20.0
 _NODES = 3
@@ -129,24 +131,56 @@ def first_message(text: str, longest: int = 300) -> str:
 # -- the record
 
 
-def record_of(release: str, verdicts: Iterable[Verdict], before: Any = None) -> Any:
-    """The verdicts as a record; failures keep the reasons that an earlier record gives, and others have their
-    messages until somebody writes the reason."""
-    known = reasons_of(before or {})
-    record: dict[str, Any] = {"release": release, PASSED: [], FAILED: {}, SKIPPED: []}
-    for verdict in sorted(verdicts, key=lambda each: each.name):
+def record_of(release: str, verdicts: Iterable[Verdict], before: Any = None, runtime: str = "") -> Any:
+    """The verdicts as a record; specs that did not run are as in an earlier record.
+
+    Failures keep the reasons that it gives, and others have their messages until somebody writes the reason.
+    """
+    before = before or {}
+    known = reasons_of(before)
+    states = {name: state for state in (PASSED, SKIPPED) for name in before.get(state, ())}
+    states |= {name: state for state in (FAILED, LOST) for name in _named(before.get(state, {}))}
+    found = {verdict.name: verdict for verdict in verdicts}
+    runtime = runtime or before.get("runtime") or SIMULATED
+    record: dict[str, Any] = {"release": release, "runtime": runtime}
+    record |= {PASSED: [], FAILED: {}, LOST: {}, SKIPPED: []}
+    for name in sorted({*states, *found}):
+        verdict = found.get(name) or Verdict(name, states[name])
         if verdict.state in (PASSED, SKIPPED):
-            record[verdict.state].append(verdict.name)
+            record[verdict.state].append(name)
             continue
-        reason = known.get(verdict.name) or f"to be explained: {verdict.message}"
-        record[FAILED].setdefault(reason, []).append(verdict.name)
-    record[FAILED] = dict(sorted(record[FAILED].items()))
+        reason = known.get(name) or f"to be explained: {verdict.message}"
+        record[verdict.state].setdefault(reason, []).append(name)
+    for state in (FAILED, LOST):
+        record[state] = dict(sorted(record[state].items()))
     return record
 
 
 def reasons_of(record: Mapping[str, Any]) -> dict[str, str]:
-    """The reason of each failure of a record."""
-    return {name: reason for reason, names in record.get(FAILED, {}).items() for name in names}
+    """The reason of each failure of a record, and of each spec that was lost."""
+    return {
+        name: reason for state in (FAILED, LOST) for name, reason in _named(record.get(state, {})).items()
+    }
+
+
+def _named(reasons: Mapping[str, Iterable[str]]) -> dict[str, str]:
+    return {name: reason for reason, names in reasons.items() for name in names}
+
+
+def runtime_of(up_flags: Sequence[str]) -> str:
+    """The runtime that flags of `up` choose."""
+    runtime = SIMULATED
+    for flag, following in pairwise([*up_flags, ""]):
+        name, equals, value = flag.partition("=")
+        if name == "--runtime":
+            runtime = value if equals else following
+    return runtime
+
+
+def record_path(release: str, runtime: str) -> Path:
+    """The place of the shipped record of a release and a runtime."""
+    of_runtime = "" if runtime == SIMULATED else f"-{runtime}"
+    return HERE / f"expected-{_minor(release)}{of_runtime}.json"
 
 
 def compare(record: Mapping[str, Any], verdicts: Iterable[Verdict]) -> Comparison:
@@ -315,6 +349,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--kubectl", default=shutil.which("kubectl") or "", metavar="PATH")
     parser.add_argument("--image", action="append", default=[], metavar="NAME=PATH", help="for `up`")
     parser.add_argument("--like", choices=["kind", "none"], default="kind", help="for `up` [default: kind]")
+    parser.add_argument(
+        "--runtime",
+        default="",
+        metavar="NAME",
+        help="that of the record [default: as --up says, or simulated]",
+    )
     parser.add_argument("--up", action="append", default=[], metavar="FLAG", help="a flag for `up`")
     parser.add_argument("--flag", action="append", default=[], metavar="FLAG", help="a flag for the binary")
     parser.add_argument("--expected", type=Path, metavar="FILE", help="the record to compare with")
@@ -331,7 +371,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     binary = Binary(options.binary.absolute(), options.kubeconfig, options.kubectl, options.flag)
     try:
         release = binary.release()
-        record = _record(options.expected or HERE / f"expected-{_minor(release)}.json", options.expected)
+        runtime = options.runtime or runtime_of(options.up)
+        path = options.expected or record_path(release, runtime)
+        record = _record(path, options.expected)
+        _check_runtime(record, runtime, path)
+        if options.record:
+            _check_runtime(_record(options.record, None), runtime, options.record)
         # Without an expression the suite leaves out what needs a feature.
         focus = options.focus or (["."] if options.specs or options.recorded else [])
         specs = binary.specs(focus, options.skip)
@@ -352,7 +397,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (SuiteError, OSError) as error:
         print(f"hack/e2e/run: {error}", file=sys.stderr)
         return 2
-    return _conclude(release, verdicts, record, options)
+    return _conclude(release, runtime, verdicts, record, options)
 
 
 def _minor(release: str) -> str:
@@ -370,6 +415,13 @@ def _record(path: Path, named: Path | None) -> dict[str, Any]:
     except ValueError as error:
         raise SuiteError(f"{path}: {error}") from error
     return record
+
+
+def _check_runtime(record: Mapping[str, Any], runtime: str, path: Path) -> None:
+    """Failures that acting containers explains are not expected of those that run. Raises SuiteError."""
+    of_record = record.get("runtime", runtime)
+    if of_record != runtime:
+        raise SuiteError(f"{path} is a record of the runtime {of_record}, not of {runtime} (see --runtime)")
 
 
 def _verdicts(binary: Binary, specs: Sequence[Spec], options: argparse.Namespace) -> list[Verdict]:
@@ -398,12 +450,16 @@ def _verdicts(binary: Binary, specs: Sequence[Spec], options: argparse.Namespace
 
 
 def _conclude(
-    release: str, verdicts: Sequence[Verdict], record: Mapping[str, Any], options: argparse.Namespace
+    release: str,
+    runtime: str,
+    verdicts: Sequence[Verdict],
+    record: Mapping[str, Any],
+    options: argparse.Namespace,
 ) -> int:
     found = compare(record, verdicts)
     if options.record:
         before = json.loads(options.record.read_text()) if options.record.exists() else {}
-        text = json.dumps(record_of(release, verdicts, before), indent=1, ensure_ascii=False)
+        text = json.dumps(record_of(release, verdicts, before, runtime), indent=1, ensure_ascii=False)
         options.record.write_text(text + "\n")
     counts = {state: sum(verdict.state == state for verdict in verdicts) for state in _ORDER}
     result = {

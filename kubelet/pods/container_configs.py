@@ -136,7 +136,7 @@ def container_config(
         stdin=bool(spec.get("stdin")),
         stdin_once=bool(spec.get("stdinOnce")),
         tty=bool(spec.get("tty")),
-        stop_signal=lifecycle.get("stopSignal") or "",
+        stop_signal=(lifecycle.get("stopSignal") or "") if features.stop_signals else "",
         security=security,
         resources=container_resources(pod, spec, node_memory, features, cpuset),
     )

@@ -8,6 +8,7 @@ k8s.io/cri-client/pkg/remote_runtime.go, 1.36.
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -22,6 +23,7 @@ from kubeskew.kubelet.containers.runtime_service import (
     RuntimeService,
 )
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
+from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.protocols.grpc_health import check_health
 
 log = logging.getLogger(__name__)
@@ -42,12 +44,13 @@ class Verdict(NamedTuple):
 
 
 class Asker:
-    """Asks the containers of one node. `version` is the kubelet's minor, as 1.36."""
+    """Asks the containers of one node."""
 
-    def __init__(self, runtime: RuntimeService, clock: Clock, version: str) -> None:
+    def __init__(self, runtime: RuntimeService, clock: Clock, features: KubeletFeatures) -> None:
         self._runtime = runtime
+        self._features = features
         self._clock = clock
-        self._version = version
+        self._version = str(features.version)
 
     async def probe(
         self, sandbox: Sandbox, container: Container, spec: Object, probe: Object, seconds: float
@@ -73,11 +76,18 @@ class Asker:
         return await self._limited(work, seconds)
 
     async def hook(
-        self, sandbox: Sandbox, container: Container, spec: Object, handler: Object, seconds: float
+        self,
+        sandbox: Sandbox,
+        container: Container,
+        spec: Object,
+        handler: Object,
+        seconds: float,
+        warn: Callable[[str, str], None],
     ) -> bool:
-        """Runs a lifecycle hook, at most for so long; False if it failed, for any reason."""
+        """Runs a lifecycle hook, at most for so long; False if it failed, for any reason. `warn` gets the
+        reason and the message of an event."""
         try:
-            return await self._hook(sandbox, container, spec, handler, seconds)
+            return await self._hook(sandbox, container, spec, handler, seconds, warn)
         except Exception:
             log.exception(
                 "hook of container %s of pod %s/%s", container.name, sandbox.namespace, sandbox.name
@@ -87,21 +97,38 @@ class Asker:
     # -- ways to ask
 
     async def _hook(
-        self, sandbox: Sandbox, container: Container, spec: Object, handler: Object, seconds: float
+        self,
+        sandbox: Sandbox,
+        container: Container,
+        spec: Object,
+        handler: Object,
+        seconds: float,
+        warn: Callable[[str, str], None],
     ) -> bool:
         if (command := (handler.get("exec") or {}).get("command")) is not None:
             return (await self._exec(sandbox, container, command, seconds)).succeeds
-        if (pause := handler.get("sleep")) is not None:
-            await self._clock.sleep(min(float(pause.get("seconds") or 0), seconds))
+        if (get := handler.get("httpGet")) is not None:
+            return not self._runtime.runs_programs or await self._request(sandbox, spec, get, seconds, warn)
+        if (pause := handler.get("sleep")) is not None and self._features.knows_sleep_hooks:
+            if self._features.runs_sleep_hooks:
+                await self._clock.sleep(min(float(pause.get("seconds") or 0), seconds))
             return True
-        if (get := handler.get("httpGet")) is None or not self._runtime.runs_programs:
-            return True
-        try:
-            work = self._get(sandbox, spec, get, "lifecycle")
-        except ValueError:
-            return False
-        verdict = await self._limited(work, seconds)
-        return verdict.succeeds or verdict.output.startswith(_STATUS)
+        log.error("invalid handler of container %s: %s", container.name, handler)
+        return False
+
+    async def _request(
+        self, sandbox: Sandbox, spec: Object, get: Object, seconds: float, warn: Callable[[str, str], None]
+    ) -> bool:
+        """Makes the request of a hook, again in HTTP if the answer is not in HTTPS."""
+        verdict = await self._limited(self._get(sandbox, spec, get, "lifecycle"), seconds)
+        if verdict.output.endswith(_NO_HTTPS):
+            plain = {**get, "scheme": "HTTP"}
+            verdict = await self._limited(self._get(sandbox, spec, plain, "lifecycle"), seconds)
+            if _is_answered(verdict):
+                where = f"{get.get('host') or sandbox.ip}:{port_of(get.get('port'), spec)}"
+                text = f"request to HTTPS lifecycle hook {where} got HTTP response, retry with HTTP succeeded"
+                warn("LifecycleHTTPFallback", text)
+        return _is_answered(verdict)
 
     async def _exec(
         self, sandbox: Sandbox, container: Container, command: list[str], seconds: float
@@ -219,12 +246,44 @@ class Asker:
         named = [(name, value) for name, value in named if value or name.lower() != "accept"]
         connection = await self._dial(sandbox, host, port)
         try:
-            carrier = TLSConnection(connection) if scheme == "https" else connection
-            return await http_client.request(carrier, "GET", path, named, most=_MOST_OUTPUT)
+            if scheme != "https":
+                return await http_client.request(connection, "GET", path, named, most=_MOST_OUTPUT)
+            noted = _NotedConnection(connection)
+            try:
+                return await http_client.request(TLSConnection(noted), "GET", path, named, most=_MOST_OUTPUT)
+            except OSError:
+                if noted.first.startswith(b"HTTP/"):
+                    raise OSError(_NO_HTTPS) from None
+                raise
         finally:
             await connection.close()
 
 
+class _NotedConnection:
+    """Notes what the other side says first."""
+
+    def __init__(self, inner: Connection) -> None:
+        self._inner = inner
+        self.first = b""
+
+    async def read(self) -> bytes:
+        data = await self._inner.read()
+        self.first = self.first or data[:5]
+        return data
+
+    async def write(self, data: bytes) -> None:
+        await self._inner.write(data)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+def _is_answered(verdict: Verdict) -> bool:
+    """A hook succeeds with any status."""
+    return verdict.succeeds or verdict.output.startswith(_STATUS)
+
+
+_NO_HTTPS = "http: server gave HTTP response to HTTPS client"
 _STATUS = "HTTP probe failed with statuscode: "
 _DEADLINE = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
 

@@ -161,7 +161,8 @@ class PostStartHooks:
         self, pod: Object, sandbox: Sandbox, container: Container, spec: Object, handler: Object
     ) -> None:
         services = self._services
-        succeeds = await services.asker.hook(sandbox, container, spec, handler, FOREVER)
+        warn = functools.partial(services.recorder.event, pod, "Warning")
+        succeeds = await services.asker.hook(sandbox, container, spec, handler, FOREVER, warn)
         if succeeds or not container.running(services.clock.now()):
             return
         where = pod_spec.field_path(pod, container.name)
@@ -306,9 +307,9 @@ class ContainerStarter:
         """Raises ConfigError; not for programs that are only acted."""
         if not self._services.runtime.runs_programs:
             return ContainerSecurity()
-        checks_range = self._services.features.container.checks_user_range
         groups = self._services.volumes.groups(pod)
-        return container_security(pod, spec, image.user, checks_range=checks_range, more_groups=groups)
+        features = self._services.features.container
+        return container_security(pod, spec, image.user, features, more_groups=groups)
 
     async def _devices(self, pod: Object, spec: Object) -> ContainerDevices:
         """Combines the devices of claims and of device plugins, and injects those of CDI. Raises
@@ -470,7 +471,8 @@ class PodKiller:
         grace: float,
     ) -> None:
         services = self._services
-        if not await services.asker.hook(sandbox, container, spec, handler, grace):
+        warn = functools.partial(services.recorder.event, pod, "Warning")
+        if not await services.asker.hook(sandbox, container, spec, handler, grace, warn):
             self._emit_event(pod, container, "Warning", "FailedPreStopHook", "PreStopHook failed")
         if container.id not in self._waiting:
             self._signal(sandbox, container)

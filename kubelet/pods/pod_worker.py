@@ -88,6 +88,7 @@ class PodWorker:
         self._forgotten = False  # nobody ends its deletion
         self._done = is_terminal(pod)
         self._killed = False  # terminating has begun
+        self._attempt = 0  # of the next sandbox
         self._evicted = False  # its containers have less time to end
         self._settled = False  # containers stopped, devices back, the end reported
         self._finished = False  # the object's deletion is under way
@@ -287,9 +288,14 @@ class PodWorker:
             dns, warnings = pod_dns(self.pod, services.dns)
             for warning in warnings:
                 services.recorder.event(self.pod, "Warning", warning.reason, warning.message)
+            if services.runtime.sandbox(self.uid) is not None:  # perhaps of an earlier kubelet
+                self._attempt = max(self._attempt, 1)
             try:
-                config = sandbox_config(self.pod, services.logs, services.node_name, services.features, dns)
+                config = sandbox_config(
+                    self.pod, services.logs, services.node_name, services.features, dns, self._attempt
+                )
                 await services.runtime.run_pod_sandbox(config)
+                self._attempt += 1
             except (ConfigError, ContainerRuntimeError) as error:
                 message = f"Failed to create pod sandbox: {error}"
                 services.recorder.event(self.pod, "Warning", "FailedCreatePodSandBox", message)

@@ -14,6 +14,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.containers.pod_volumes import ConfigError
 from kubeskew.kubelet.containers.runtime_service import ContainerSecurity
+from kubeskew.kubelet.features import ContainerFeatures
 
 _OF_POD = ("runAsUser", "runAsGroup", "runAsNonRoot", "seLinuxOptions", "windowsOptions")
 _LARGEST_USER = 2**31 - 1
@@ -30,14 +31,19 @@ def effective_context(pod: Object, container: Object) -> Object:
 
 
 def container_security(
-    pod: Object, container: Object, image_user: str, *, checks_range: bool, more_groups: Sequence[int] = ()
+    pod: Object,
+    container: Object,
+    image_user: str,
+    features: ContainerFeatures,
+    *,
+    more_groups: Sequence[int] = (),
 ) -> ContainerSecurity:
     """`image_user` is as the image's configuration names it, with or without a group; `more_groups` are
-    those that its persistent volumes ask for. `checks_range`: since 1.34. Raises ConfigError.
+    those that its persistent volumes ask for. Raises ConfigError.
     """
     context = effective_context(pod, container)
     uid, name = _image_user(image_user)
-    _check_non_root(pod, container, context, uid, name, checks_range=checks_range)
+    _check_non_root(pod, container, context, uid, name, checks_range=features.checks_user_range)
     _check_profiles(pod, container)
     common = pod["spec"].get("securityContext") or {}
     groups = [*_present(common.get("fsGroup")), *(common.get("supplementalGroups") or ()), *more_groups]
@@ -46,7 +52,7 @@ def container_security(
         run_as_user=context["runAsUser"] if context.get("runAsUser") is not None else uid,
         run_as_group=context.get("runAsGroup"),
         supplemental_groups=tuple(int(group) for group in groups),
-        strict_groups=_is_strict(common.get("supplementalGroupsPolicy")),
+        strict_groups=features.knows_groups_policy and _is_strict(common.get("supplementalGroupsPolicy")),
         privileged=bool(context.get("privileged")),
         added_capabilities=tuple(capabilities.get("add") or ()),
         dropped_capabilities=tuple(capabilities.get("drop") or ()),

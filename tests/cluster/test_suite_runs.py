@@ -129,13 +129,47 @@ def test_a_new_record_keeps_the_reasons(tmp_path: Path):
     """Failures that were explained stay explained, and others wait for their reason with their message."""
     record = tmp_path / "record.json"
     record.write_text(json.dumps({"passed": [], "failed": {"why": ["[sig-x] a"]}, "skipped": []}))
-    run(tmp_path, {"a": "failed", "b": "failed", "c": "passed"}, "--record", str(record))
+    specs = {"a": "failed", "b": "failed", "c": "passed", "d": "crashes"}
+    run(tmp_path, specs, "--record", str(record))
     assert json.loads(record.read_text()) == {
         "release": "1.36.3",
+        "runtime": "simulated",
         "passed": ["[sig-x] c"],
         "failed": {"to be explained: no pod-N": ["[sig-x] b"], "why": ["[sig-x] a"]},
+        "lost": {"to be explained: no report, exit status 1: signal 11": ["[sig-x] d"]},
         "skipped": [],
     }
+
+
+def test_a_record_keeps_what_was_not_run(tmp_path: Path):
+    """A run of some specs changes nothing about the others."""
+    record = tmp_path / "record.json"
+    before = {"runtime": "simulated", "passed": ["[sig-x] a", "[sig-x] b"], "skipped": ["[sig-x] s"]}
+    before |= {"failed": {"why": ["[sig-x] c", "[sig-x] d"]}, "lost": {"slow": ["[sig-x] e"]}}
+    record.write_text(json.dumps(before))
+    run(tmp_path, {"a": "failed", "c": "passed"}, "--record", str(record))
+    assert json.loads(record.read_text()) == {
+        "release": "1.36.3",
+        "runtime": "simulated",
+        "passed": ["[sig-x] b", "[sig-x] c"],
+        "failed": {"to be explained: no pod-N": ["[sig-x] a"], "why": ["[sig-x] d"]},
+        "lost": {"slow": ["[sig-x] e"]},
+        "skipped": ["[sig-x] s"],
+    }
+
+
+@pytest.mark.parametrize(
+    "flags", [["--up=--runtime", "--up=host"], ["--up=--runtime=host"], ["--runtime=host"]]
+)
+def test_a_record_is_of_one_runtime(tmp_path: Path, flags: list[str], capsys: pytest.CaptureFixture[str]):
+    """Failures that are explained for acted containers are not for those that run."""
+    record = tmp_path / "record.json"
+    record.write_text(json.dumps({"runtime": "simulated", "passed": [], "failed": {"why": ["[sig-x] a"]}}))
+    for flag in ("--expected", "--record"):
+        assert run(tmp_path, {"a": "failed"}, flag, str(record), *flags) == (2, {})
+        assert "is a record of the runtime simulated, not of host" in capsys.readouterr().err
+    assert suite.record_path("1.36.3", "host").name == "expected-1.36-host.json"
+    assert suite.record_path("1.36.3", "simulated").name == "expected-1.36.json"
 
 
 @pytest.mark.parametrize("specs", [{}, {"a": "passed"}])

@@ -2,6 +2,7 @@
 
 import importlib.util
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -149,6 +150,31 @@ def test_a_line_of_upstreams_log_says_that_a_component_is_ready(capfd: pytest.Ca
     components.serve_health("127.0.0.1", port, 0, None)
     following.join(30)
     assert capfd.readouterr().err == '"Caches are synced"\n'
+
+
+def test_nothing_but_health_is_served():
+    """Other pages of the component, its metrics among them, are for clients that it knows."""
+    import http.client
+
+    behind, port = components.free_port(), components.free_port()
+    components.serve_health("127.0.0.1", behind, 0, None)
+    components.serve_health("127.0.0.1", port, behind, None)
+    statuses = []
+    for path in ("/healthz", "/livez", "/readyz?verbose", "/metrics", "/healthz/../metrics"):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        connection.request("GET", path)
+        statuses.append(connection.getresponse().status)
+        connection.close()
+    assert statuses == [200, 200, 200, 404, 404]
+
+
+def test_a_certificate_is_made_on_the_29th_of_february(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A day that the years around it do not have is no obstacle."""
+    leap_day = datetime(2028, 2, 29, tzinfo=UTC)
+    monkeypatch.setattr(components.SystemClock, "now", lambda self: leap_day)
+    certificate, _ = components.self_signed(tmp_path, "localhost")
+    found = x509.load_pem_x509_certificate(certificate.read_bytes())
+    assert found.not_valid_before_utc < leap_day < found.not_valid_after_utc
 
 
 def test_health_is_served_over_tls(tmp_path: Path):

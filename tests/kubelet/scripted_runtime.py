@@ -39,6 +39,11 @@ class ScriptedRuntime(SimulatedRuntime):
         self.ports: dict[int, Callable[[bytes], bytes | None]] = {}
         self.refusal: Exception | None = None
         self.exec_error: Exception | None = None
+        self.sandbox_attempts: list[int] = []
+
+    async def run_pod_sandbox(self, config):
+        self.sandbox_attempts.append(config.attempt)
+        return await super().run_pod_sandbox(config)
 
     async def start_container(self, sandbox, config):
         if self.refusal is not None:

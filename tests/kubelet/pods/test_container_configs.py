@@ -105,6 +105,12 @@ def test_a_container():
         given, spec, {"A": "own", "B": "b"}, devices, files, security=ContainerSecurity(run_as_user=5),
         features=FEATURES.container, demand=Demand(0.25, 4096),
     )  # fmt: skip
+    assert found.stop_signal == ""
+    signalled = KubeletFeatures.of(FeatureGates.parse(Version(36), "ContainerStopSignals=true")).container
+    found = container_config(
+        given, spec, {"A": "own", "B": "b"}, devices, files, security=ContainerSecurity(run_as_user=5),
+        features=signalled, demand=Demand(0.25, 4096),
+    )  # fmt: skip
     assert (found.command, found.args) == (["run", "cdi"], ["b", "$(C)"])
     assert found.env == {"A": "cdi", "D": "d", "B": "b"}
     assert (found.working_directory, found.stdin, found.stdin_once, found.tty) == ("/w", True, False, True)

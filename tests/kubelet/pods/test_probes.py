@@ -3,6 +3,7 @@
 import pytest
 from scripted_runtime import ScriptedConnection, ScriptedRuntime
 
+from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.containers.runtime_service import ContainerRuntimeError
 from kubeskew.kubelet.protocols.grpc_health import check_health
 
@@ -247,6 +248,48 @@ async def test_a_pre_stop_hook_that_raises_has_failed(scripted):
     assert ("FailedPreStopHook", "PreStopHook failed") in await scripted.events()
 
 
+@pytest.mark.parametrize(
+    ("hook", "version", "gates", "seconds", "fails"),
+    [
+        ({"tcpSocket": {"port": 80}}, "1.36", "", 0, True),
+        ({"sleep": {"seconds": 5}}, "1.28", "", 0, True),
+        ({"sleep": {"seconds": 5}}, "1.29", "", 0, False),
+        ({"sleep": {"seconds": 5}}, "1.29", "PodLifecycleSleepAction=true", 5, False),
+        ({"sleep": {"seconds": 5}}, "1.37", "", 5, False),
+    ],
+)
+async def test_a_hook_that_the_kubelet_does_not_know(node, hook, version, gates, seconds, fails):
+    """A hook of a kind that the release lacks is invalid; one whose gate is off does nothing."""
+    await node.start(version, gates)
+    node.server.version = Version.parse("1.36")  # it has the field
+    await node.create(containers=[container(lifecycle={"preStop": hook})])
+    await node.running()
+    [sandbox] = runtime_of(node).sandboxes()
+    ended, before = sandbox.latest("main"), node.clock.now()
+    await node.delete(grace_period=30)
+    await node.until(lambda: not ended.running(node.clock.now()))
+    assert (ended.ends_at - before).total_seconds() == pytest.approx(seconds, abs=0.5)
+    await node.clock.sleep(1)
+    assert (("FailedPreStopHook", "PreStopHook failed") in await node.events()) == fails
+
+
+async def test_a_hook_of_https_falls_back_to_http(scripted):
+    """A server without TLS is asked again in HTTP, and an event says so."""
+    asked = []
+    runtime_of(scripted).ports[80] = lambda written: asked.append(written) or http(204)
+    hook = {"preStop": {"httpGet": {"port": 80, "path": "/stop", "scheme": "HTTPS"}}}
+    await scripted.create(containers=[container(lifecycle=hook)])
+    await scripted.running()
+    address = (await scripted.pod())["status"]["podIP"]
+    await scripted.delete()
+    await scripted.gone()
+    assert asked[-1].startswith(b"GET /stop HTTP/1.1\r\n")
+    text = f"request to HTTPS lifecycle hook {address}:80 got HTTP response, retry with HTTP succeeded"
+    events = await scripted.events()
+    assert ("LifecycleHTTPFallback", text) in events
+    assert "FailedPreStopHook" not in [reason for reason, _ in events]
+
+
 async def test_the_hooks_of_a_killed_kubelet_end(scripted):
     """A kubelet that was killed in the midst of a preStop hook signals no container afterwards."""
     hook = {"preStop": {"sleep": {"seconds": 20}}}
@@ -325,3 +368,15 @@ async def test_a_container_that_the_runtime_refuses_waits(scripted):
     runtime_of(scripted).refusal = None
     await scripted.running()
     assert ("Failed", "Error: no such device") in await scripted.events()
+
+
+async def test_sandboxes_are_counted(scripted):
+    """A pod whose sandbox was lost gets the next attempt of it."""
+    await scripted.create()
+    await scripted.running()
+    for number in (2, 3):
+        [sandbox] = runtime_of(scripted).sandboxes()
+        await runtime_of(scripted).stop_pod_sandbox(sandbox)
+        scripted.agent._runtime.on_change(sandbox.pod_uid)
+        await scripted.until(lambda number=number: len(runtime_of(scripted).sandbox_attempts) == number)
+    assert runtime_of(scripted).sandbox_attempts == [0, 1, 2]

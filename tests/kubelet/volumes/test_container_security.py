@@ -2,16 +2,20 @@
 
 import pytest
 
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.containers.pod_volumes import ConfigError
 from kubeskew.kubelet.containers.runtime_service import ContainerSecurity
+from kubeskew.kubelet.features import ContainerFeatures
 from kubeskew.kubelet.volumes.security_context import app_armor_refusal, container_security
 
 
-def security(common, own, image_user="", *, checks_range=True):
+def security(common, own, image_user="", *, minor=36):
     container = {"name": "c", "securityContext": own}
     metadata = {"name": "p", "namespace": "default", "uid": "u"}
     pod = {"metadata": metadata, "spec": {"securityContext": common, "containers": [container]}}
-    return container_security(pod, container, image_user, checks_range=checks_range)
+    features = ContainerFeatures.of(FeatureGates.parse(Version(minor), ""))
+    return container_security(pod, container, image_user, features)
 
 
 @pytest.mark.parametrize(
@@ -66,8 +70,14 @@ def test_root_is_refused(common, own, image_user, text):
 
 def test_range_of_an_images_user_before_1_34():
     """Older kubelets leave it to the runtime."""
-    found = security({"runAsNonRoot": True}, {}, "2147483648", checks_range=False)
+    found = security({"runAsNonRoot": True}, {}, "2147483648", minor=33)
     assert found.run_as_user == 2147483648
+
+
+@pytest.mark.parametrize(("minor", "strict"), [(30, False), (31, True)])
+def test_a_policy_of_groups_by_release(minor, strict):
+    """A kubelet before 1.31 does not know the field, and later ones heed it with the gate off, too."""
+    assert security({"supplementalGroupsPolicy": "Strict"}, {}, minor=minor).strict_groups is strict
 
 
 @pytest.mark.parametrize(
