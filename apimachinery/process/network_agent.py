@@ -177,6 +177,10 @@ class NetworkAgent:
         """
         self._ask({"verb": "add-address", "address": address})
 
+    def remove_address(self, address: str) -> None:
+        """Raises NetworkAgentError, also if it was not added."""
+        self._ask({"verb": "remove-address", "address": address})
+
     def load_rules(self, text: str) -> None:
         """Has `nft` read rules in the cluster's namespace, which may take its time: others ask meanwhile.
         Raises NetworkAgentError.

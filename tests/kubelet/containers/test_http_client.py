@@ -86,7 +86,7 @@ MALFORMED = {
 
 @pytest.mark.parametrize("case", MALFORMED)
 async def test_malformed_answers(case: str) -> None:
-    """What is no HTTP is an error of its own kind."""
+    """An answer that is no HTTP is an error of its own kind."""
     sent, text = MALFORMED[case]
     with pytest.raises(HTTPError, match=text):
         await _get(Server([sent]))

@@ -168,6 +168,11 @@ class Networks:
             netlink.add_local_range(socket.if_nametoindex("lo"), IPv4Address(request["address"]), 32)
         return Answer({})
 
+    def remove_address(self, request: Mapping[str, Any]) -> Answer:
+        with Netlink() as netlink:
+            netlink.delete_local_range(socket.if_nametoindex("lo"), IPv4Address(request["address"]), 32)
+        return Answer({})
+
     def rules(self, request: Mapping[str, Any]) -> Answer:
         import shutil  # 3 MB with the next, of which most clusters need none
         import subprocess
@@ -262,6 +267,7 @@ class Server:
             "namespaces": networks.namespaces,
             "socket": networks.open_socket,
             "add-address": networks.add_address,
+            "remove-address": networks.remove_address,
             "rules": networks.rules,
             "ping": lambda _: Answer({"pid": os.getpid()}),
             "end": self._end,

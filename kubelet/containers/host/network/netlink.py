@@ -16,7 +16,8 @@ from types import TracebackType
 from typing import Self
 
 _NLMSG_ERROR = 2
-_NEW_LINK, _DELETE_LINK, _SET_LINK, _NEW_ADDRESS, _DELETE_ADDRESS, _NEW_ROUTE = 16, 17, 19, 20, 21, 24
+_NEW_LINK, _DELETE_LINK, _SET_LINK, _NEW_ADDRESS, _DELETE_ADDRESS = 16, 17, 19, 20, 21
+_NEW_ROUTE, _DELETE_ROUTE = 24, 25
 _REQUEST, _ACK, _EXCLUSIVE, _CREATE, _REPLACE = 1, 4, 0x200, 0x400, 0x100
 _IFLA_NAME, _IFLA_LINKINFO, _IFLA_AF_SPEC, _IFLA_NET_NS_FD = 3, 18, 26, 28
 _INFO_KIND, _INFO_DATA, _VETH_PEER, _INET_CONF = 1, 2, 1, 1
@@ -51,6 +52,10 @@ def _address(index: int, address: IPv4Address, prefix: int) -> bytes:
     scope = _SCOPE_HOST if address.is_loopback and prefix < 32 else _SCOPE_UNIVERSE
     head = struct.pack("=BBBBi", socket.AF_INET, prefix, 0, scope, index)
     return head + _attribute(_IFA_LOCAL, address.packed) + _attribute(_IFA_ADDRESS, address.packed)
+
+
+def _route(prefix: int, table: int, scope: int, kind: int) -> bytes:
+    return struct.pack("=BBBBBBBBI", socket.AF_INET, prefix, 0, 0, table, _PROTOCOL_BOOT, scope, kind, 0)
 
 
 class Netlink:
@@ -126,9 +131,12 @@ class Netlink:
         parts = _attribute(_RTA_DESTINATION, network.packed) + _number(_RTA_OUT, index)
         self._route(prefix, _TABLE_LOCAL, _SCOPE_HOST, _LOCAL, parts)
 
+    def delete_local_range(self, index: int, network: IPv4Address, prefix: int) -> None:
+        parts = _attribute(_RTA_DESTINATION, network.packed) + _number(_RTA_OUT, index)
+        self._request(_DELETE_ROUTE, _route(prefix, _TABLE_LOCAL, _SCOPE_HOST, _LOCAL) + parts)
+
     def _route(self, prefix: int, table: int, scope: int, kind: int, parts: bytes) -> None:
-        head = struct.pack("=BBBBBBBBI", socket.AF_INET, prefix, 0, 0, table, _PROTOCOL_BOOT, scope, kind, 0)
-        self._request(_NEW_ROUTE, head + parts, _CREATE | _REPLACE)
+        self._request(_NEW_ROUTE, _route(prefix, table, scope, kind) + parts, _CREATE | _REPLACE)
 
     def _request(self, kind: int, body: bytes, flags: int = 0) -> None:
         self._sequence += 1

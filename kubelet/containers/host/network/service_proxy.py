@@ -8,10 +8,11 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from ipaddress import IPv4Address
 
 from kubeskew.apimachinery.clock import Clock, Entropy
-from kubeskew.apimachinery.process.network_agent import SERVICE_RANGE, NetworkAgent
+from kubeskew.apimachinery.process.network_agent import SERVICE_RANGE, NetworkAgent, NetworkAgentError
 from kubeskew.kubelet.containers.host.network.endpoints import Affinity
 from kubeskew.kubelet.containers.host.network.forwarding import ConnectionForward, DatagramForward
 from kubeskew.kubelet.containers.host.network.service_ports import CLUSTER, MACHINE, Listen, Target
@@ -42,6 +43,9 @@ class ServiceProxy:
         """Ports that cannot be listened at are logged, and tried again the next time."""
         for listen in [listen for listen in self._ports if listen not in wanted]:
             await self._ports.pop(listen).close()
+            if _is_external(listen) and all(other[:2] != listen[:2] for other in self._ports):
+                with suppress(NetworkAgentError):
+                    await asyncio.to_thread(self._agent.remove_address, listen.host)
         for listen, target in wanted.items():
             port = self._ports.get(listen)
             if port is not None:
@@ -63,7 +67,7 @@ class ServiceProxy:
     async def _open(self, listen: Listen, target: Target) -> "_Port":
         port = _Port(self, target)
         kind = _KINDS[listen.protocol]
-        if listen.place == CLUSTER and IPv4Address(listen.host) not in SERVICE_RANGE:
+        if _is_external(listen):
             await asyncio.to_thread(self._agent.add_address, listen.host)
         bound = (
             _listen_outside(listen, kind)
@@ -124,6 +128,11 @@ class _Port:
     async def close(self) -> None:
         if self.forward is not None:
             await self.forward.close()
+
+
+def _is_external(listen: Listen) -> bool:
+    """The cluster's namespace has such an address for its ports alone."""
+    return listen.place == CLUSTER and IPv4Address(listen.host) not in SERVICE_RANGE
 
 
 def _listen_outside(listen: Listen, kind: socket.SocketKind) -> socket.socket:

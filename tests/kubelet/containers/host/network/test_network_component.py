@@ -126,7 +126,7 @@ async def test_refused_rules(
     server: FakeServer,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """If the kernel refuses rules, those before hold, and what they do not serve is served in user space."""
+    """Refused rules leave those before in place, and what they do not serve is served in user space."""
     program = tmp_path / "nft"
     program.write_text(NFT)
     program.chmod(0o700)

@@ -94,9 +94,15 @@ async def test_connections(network: NetworkAgent, proxy: ServiceProxy) -> None:
 
 
 async def test_external_addresses(network: NetworkAgent, proxy: ServiceProxy) -> None:
-    """An external address of a service leads to its endpoints for pods."""
-    await proxy.sync({WEB._replace(host="192.0.2.7"): _target(FIRST)})
+    """An external address of a service leads to its endpoints for pods, and goes with its last port."""
+    outer = WEB._replace(host="192.0.2.7")
+    await proxy.sync({outer: _target(FIRST), outer._replace(port=81): _target(FIRST)})
     assert await _ask(network, "192.0.2.7", 80) == "first hello"
+    await proxy.sync({outer: _target(FIRST)})
+    assert await _ask(network, "192.0.2.7", 80) == "first hello"
+    await proxy.sync({})
+    with pytest.raises(OSError, match=f"Errno {errno.ENETUNREACH}"):
+        await _ask(network, "192.0.2.7", 80)
 
 
 async def test_session_affinity(network: NetworkAgent, proxy: ServiceProxy) -> None:
