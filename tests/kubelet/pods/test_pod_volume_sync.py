@@ -9,6 +9,7 @@ import pytest
 
 from kubeskew.apimachinery.client.refs import CONFIG_MAPS, EVENTS, PODS
 from kubeskew.kubelet.containers.simulated.runtime import SimulatedImages, SimulatedRuntime
+from kubeskew.kubelet.volumes.pod_volumes import DirectoryVolumes
 
 pytestmark = pytest.mark.looptime
 
@@ -191,3 +192,18 @@ async def test_directory_that_cannot_be_made(process_node):
     assert text.endswith(": not a directory")
     pods.unlink()
     await process_node.running()
+
+
+async def test_cleaning_goes_on_after_any_error(process_node, monkeypatch):
+    """Directories of pods that are gone are looked at again after an error that nobody expects."""
+    looks = []
+
+    async def clean_up(_volumes, _known):
+        looks.append(len(looks))
+        raise RuntimeError("unexpected")
+
+    monkeypatch.setattr(DirectoryVolumes, "clean_up", clean_up)
+
+    await process_node.stop()
+    await process_node.start()
+    await process_node.until(lambda: len(looks) > 1)

@@ -311,7 +311,7 @@ async def test_memory_of_another_user_is_left_alone(tmp_path, monkeypatch):
 
 
 async def test_files_are_written_to_no_pipe(tmp_path):
-    """What a container has put in a file's place is neither followed nor waited for."""
+    """A link or pipe that a container put in a file's place is neither followed nor waited for."""
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to("other")
     for name in ("pipe", "link"):
