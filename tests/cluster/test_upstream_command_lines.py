@@ -2,6 +2,7 @@
 
 import importlib.util
 import sys
+import threading
 from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
@@ -144,17 +145,13 @@ def test_a_serving_certificate_is_requested_as_the_node(tmp_path: Path):
 
 def test_a_line_of_upstreams_log_says_that_a_component_is_ready(capfd: pytest.CaptureFixture[str]):
     """Scripts that wait for the line find it once the component behind the port answers."""
-    import time
-
     port = components.free_port()
     components.say_when_ready(port, '"Caches are synced"')
+    [readiness] = [thread for thread in threading.enumerate() if thread.name == "readiness"]
     assert capfd.readouterr().err == ""
     components.serve_health("127.0.0.1", port, 0, None)
-    written = ""
-    until = time.monotonic() + 30
-    while not written and time.monotonic() < until:
-        written = capfd.readouterr().err
-    assert written == '"Caches are synced"\n'
+    readiness.join(30)
+    assert capfd.readouterr().err == '"Caches are synced"\n'
 
 
 def test_nothing_but_health_is_served():
