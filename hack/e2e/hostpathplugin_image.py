@@ -8,7 +8,6 @@ the paths that it has here.
 """
 
 import argparse
-import os
 import shutil
 import subprocess
 import sys
@@ -81,7 +80,7 @@ def main() -> int:
     parser.add_argument("directory", type=Path, metavar="DIR")
     parser.add_argument("--busybox", type=Path, required=True, metavar="PATH", help="a static busybox")
     options = parser.parse_args()
-    if options.directory.exists() and os.listdir(options.directory):  # noqa: PTH208
+    if options.directory.exists() and any(options.directory.iterdir()):
         print(f"hostpathplugin_image: {options.directory} is not empty", file=sys.stderr)
         return 1
     try:

@@ -11,7 +11,15 @@ from typing import Any
 from kubeskew.apimachinery.clock import deadline
 from kubeskew.kubelet.containers.host import usage
 from kubeskew.kubelet.containers.host.cgroups import Cgroups
-from kubeskew.kubelet.containers.host.shim_record import CONTAINERS, MARK, RECORD, REMOVED, SOCKET, birth
+from kubeskew.kubelet.containers.host.shim_record import (
+    CONTAINERS,
+    MARK,
+    RECORD,
+    REMOVED,
+    SOCKET,
+    birth,
+    process_ids,
+)
 
 _SECONDS = 10.0
 _MARK = f"{MARK}=".encode()
@@ -96,15 +104,15 @@ def _open(top: Path) -> None:
 
 def _left_without_namespace(directory: Path, names: set[str]) -> list[int]:
     found = []
-    for entry in sorted(os.listdir("/proc")):  # noqa: PTH208 - names only
-        if not entry.isdigit() or int(entry) == os.getpid():
+    for entry in process_ids():
+        if entry == os.getpid():
             continue
         with contextlib.suppress(OSError):
             variables = Path(f"/proc/{entry}/environ").read_bytes().split(b"\0")
             marks = [text.removeprefix(_MARK).decode() for text in variables if text.startswith(_MARK)]
             mounts = Path(f"/proc/{entry}/mountinfo").read_text()
             if names.intersection(marks) or f"{directory}/{CONTAINERS}/" in mounts:
-                found.append(int(entry))
+                found.append(entry)
     return found
 
 

@@ -50,7 +50,7 @@ def start(spec: dict[str, Any], namespaces: dict[str, int], stdio: Sequence[int]
     `namespaces` holds those to join (net, uts, ipc, pid). `stdio` has three files, or the socket to pass the
     container's terminal on.
     """
-    with _reported(status):
+    with _Reported(status):
         _keep_only([status, *stdio, *namespaces.values()])
         _join_cgroups(spec["cgroups"])
         if not spec["plain"]:
@@ -78,7 +78,7 @@ def start(spec: dict[str, Any], namespaces: dict[str, int], stdio: Sequence[int]
 
 def enter(spec: dict[str, Any], namespaces: dict[str, int], stdio: Sequence[int], status: int) -> NoReturn:
     """The child of the shim that starts a command in a running container."""
-    with _reported(status):
+    with _Reported(status):
         _keep_only([status, *stdio, *namespaces.values()])
         _join_cgroups(spec["cgroups"])
         for kind in ("net", "uts", "ipc", "mnt"):
@@ -98,7 +98,7 @@ def enter(spec: dict[str, Any], namespaces: dict[str, int], stdio: Sequence[int]
 
 def make_sandbox(spec: dict[str, Any], network: int | None, status: int, answer: socket.socket) -> NoReturn:
     """The child of the shim that makes a pod's namespaces; passes them on as files: uts, ipc, net, pid."""
-    with _reported(status):
+    with _Reported(status):
         _keep_only([status, answer.fileno(), *([] if network is None else [network])])
         has_network = network is not None or spec["own_network"]
         if network is not None:
@@ -152,7 +152,7 @@ def _connect(port: int) -> socket.socket:
 # -- steps
 
 
-class _reported:  # noqa: N801 - a context manager
+class _Reported:
     """Writes an exception on the status pipe and ends the process."""
 
     def __init__(self, status: int) -> None:
@@ -311,10 +311,9 @@ def _drop_bounding_capabilities(mask: int) -> None:
 
 
 def _present_capabilities() -> int:
-    with open("/proc/self/status") as file:  # noqa: PTH123
-        for line in file:
-            if line.startswith("CapPrm:"):
-                return int(line.split()[1], 16)
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("CapPrm:"):
+            return int(line.split()[1], 16)
     return 0
 
 

@@ -33,7 +33,7 @@ from kubeskew.kubelet.containers.host import (
 from kubeskew.kubelet.containers.host.cgroups import Cgroups, Limits
 from kubeskew.kubelet.containers.host.log_writer import LogWriter
 from kubeskew.kubelet.containers.host.messages import MessageError, MessageReader, MessageWriter
-from kubeskew.kubelet.containers.host.shim_record import EXITS, MARK, RECORD, SOCKET, birth
+from kubeskew.kubelet.containers.host.shim_record import EXITS, MARK, RECORD, SOCKET, birth, process_ids
 
 _READ_BYTES = 65_536
 _MOST_UNSENT = 4 * 1024 * 1024  # of an attached client; one that lags more is dropped
@@ -538,9 +538,9 @@ class Shim:
             return self._cgroups.processes(container.id)
         if self._plain:
             mark = f"{MARK}={container.id}".encode()
-            return [pid for pid in _all_processes() if mark in _environment(pid)]
+            return [pid for pid in process_ids() if mark in _environment(pid)]
         layer = f"upperdir={container.spec['layer']}/" if self._overlay else f"{container.spec['layer']}/root"
-        return [pid for pid in _all_processes() if layer in _mounts(pid)]
+        return [pid for pid in process_ids() if layer in _mounts(pid)]
 
     # -- output
 
@@ -711,10 +711,6 @@ async def _read_all(fd: int) -> bytes:
     finally:
         loop.remove_reader(fd)
     return bytes(content)
-
-
-def _all_processes() -> list[int]:
-    return sorted(int(name) for name in os.listdir("/proc") if name.isdigit())  # noqa: PTH208 - names only
 
 
 def _environment(pid: int) -> bytes:

@@ -125,9 +125,9 @@ def close_on_exec_from(first: int) -> None:
         ctypes.c_long(_CLOSE_RANGE), ctypes.c_uint(first), ctypes.c_uint(0xFFFFFFFF), ctypes.c_uint(4)
     )
     if result < 0:  # Linux before 5.11
-        for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - names only
-            if int(name) >= first:
-                _clear(int(name))
+        for fd in sorted(int(path.name) for path in Path("/proc/self/fd").iterdir()):
+            if fd >= first:
+                _clear(fd)
 
 
 def _clear(fd: int) -> None:

@@ -149,7 +149,9 @@ class LayerUnpacker:
         """Removes what lower layers have in a directory."""
         listing = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
         try:
-            for entry in sorted(os.listdir(listing)):  # noqa: PTH208 - of a descriptor
+            with os.scandir(listing) as entries:
+                names = sorted(entry.name for entry in entries)
+            for entry in names:
                 path = f"{name}/{entry}" if name else entry
                 if path not in self._made:
                     _remove(entry, directory)
