@@ -10,15 +10,12 @@ container_execsync.go) and the kubelet's pkg/kubelet/kuberuntime, 1.36.
 import asyncio
 import contextlib
 import errno
-import fcntl
 import hashlib
 import json
 import logging
 import os
 import signal
 import socket
-import struct
-import termios
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime
 from ipaddress import IPv4Network
@@ -30,13 +27,23 @@ import orjson
 from kubeskew.apimachinery.clock import Clock, Entropy
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet.containers.host import log_reader, plain_root, shim_client, usage
-from kubeskew.kubelet.containers.host.cgroups import Cgroups, Limits
+from kubeskew.kubelet.containers.host.cgroups import Cgroups
+from kubeskew.kubelet.containers.host.command_streams import copy, feed, follow_size, receive
 from kubeskew.kubelet.containers.host.descriptors import Descriptor, SocketConnection
 from kubeskew.kubelet.containers.host.image_service import HostImages
-from kubeskew.kubelet.containers.host.images.image_config import DEFAULT_PATH, UnpackedImage
+from kubeskew.kubelet.containers.host.images.image_config import UnpackedImage
 from kubeskew.kubelet.containers.host.images.store import size_of
 from kubeskew.kubelet.containers.host.shim_client import ShimClient, ShimError, ShimGoneError
 from kubeskew.kubelet.containers.host.shim_record import CONTAINERS, EXITS, RECORD, REMOVED
+from kubeskew.kubelet.containers.host.specification import (
+    arguments,
+    check_plain,
+    check_sandbox,
+    environment,
+    limits_of,
+    mount_order,
+    signal_number,
+)
 from kubeskew.kubelet.containers.host.users import NETWORK, User, capabilities_of, user_of
 from kubeskew.kubelet.containers.runtime_service import (
     CommandResult,
@@ -329,7 +336,7 @@ class HostRuntime:
     # -- sandboxes
 
     async def run_pod_sandbox(self, config: PodSandboxConfig) -> Sandbox:
-        _check_sandbox(config, plain=self._plain)
+        check_sandbox(config, plain=self._plain)
         namespace, address = await self._network_of(config)
         sandbox = Sandbox(
             pod_uid=config.uid,
@@ -465,7 +472,7 @@ class HostRuntime:
             started_at=self._clock.now(),
             env=dict(config.env),
             cdi_devices=[device.name for device in config.cdi_devices],
-            argv=_arguments(config, image),
+            argv=arguments(config, image),
             directory=config.working_directory or image.config.working_directory or "/",
             stdin=config.stdin,
             stdin_once=config.stdin_once,
@@ -501,7 +508,7 @@ class HostRuntime:
                 log=str(log_file),
                 stdin=config.stdin,
                 stdin_once=config.stdin_once,
-                limits=_limits(config.resources, self._processes)._asdict(),
+                limits=limits_of(config.resources, self._processes)._asdict(),
             )
             self._inner_pids[container.id] = answer["pid"]
             container.started_at = self._clock.now()
@@ -553,7 +560,7 @@ class HostRuntime:
         spec: dict[str, Any] = {
             "layer": str(self._layer(container)),
             "lower": str(image.root),
-            "mounts": [_mount(mount) for mount in self._mounts(sandbox, config)],
+            "mounts": [mount_order(mount) for mount in self._mounts(sandbox, config)],
             "devices": [
                 {
                     "target": device.container_path,
@@ -563,7 +570,7 @@ class HostRuntime:
                 for device in config.devices
             ],
             "argv": container.argv,
-            "env": _environment(sandbox, config, image, user),
+            "env": environment(sandbox, config, image, user),
             "cwd": container.directory,
             "uid": user.uid,
             "gid": user.gid,
@@ -579,7 +586,7 @@ class HostRuntime:
             "processes": self._processes,
         }
         if self._plain:
-            _check_plain(config, user)
+            check_plain(config, user)
             plain_root.rewrite(spec)
         return spec
 
@@ -594,7 +601,7 @@ class HostRuntime:
 
     def stop_container(self, sandbox: Sandbox, container: Container, grace: float) -> None:
         name = container.annotations.get(STOP_SIGNAL) or _DEFAULT_SIGNAL
-        self._post("stop", container=container.id, signal=_signal(name), grace=max(grace, 0.0))
+        self._post("stop", container=container.id, signal=signal_number(name), grace=max(grace, 0.0))
 
     async def update_resources(
         self,
@@ -604,7 +611,7 @@ class HostRuntime:
         annotations: Mapping[str, str],
     ) -> None:
         try:
-            await asyncio.to_thread(self._cgroups.update, container.id, _limits(resources, self._processes))
+            await asyncio.to_thread(self._cgroups.update, container.id, limits_of(resources, self._processes))
         except OSError as error:
             raise ContainerRuntimeError(f"failed to update resources: {error.strerror or error}") from error
         container.annotations.update(annotations)
@@ -744,10 +751,10 @@ class HostRuntime:
             for fd in sorted({null, first, *(writing for _, writing in pipes)}):
                 os.close(fd)
         outputs = [
-            asyncio.ensure_future(_copy(readers[0], streams.write_stdout)),
-            asyncio.ensure_future(_copy(readers[1], streams.write_stderr)),
+            asyncio.ensure_future(copy(readers[0], streams.write_stdout)),
+            asyncio.ensure_future(copy(readers[1], streams.write_stderr)),
         ]
-        inputs = [asyncio.ensure_future(_feed(streams, writer))] if writer is not None else []
+        inputs = [asyncio.ensure_future(feed(streams, writer))] if writer is not None else []
         return await self._until_command_ends(
             answer, outputs, inputs, [*readers, *([writer] if writer else [])]
         )
@@ -768,10 +775,10 @@ class HostRuntime:
                 del self._commands[answer["exec"]]
                 raise ContainerRuntimeError("the command has no terminal") from error
         terminal = Descriptor(fds[0])
-        outputs = [asyncio.ensure_future(_copy(terminal, streams.write_stdout))]
-        inputs = [asyncio.ensure_future(_resize(terminal, streams))]
+        outputs = [asyncio.ensure_future(copy(terminal, streams.write_stdout))]
+        inputs = [asyncio.ensure_future(follow_size(terminal, streams))]
         if stdin:
-            inputs.append(asyncio.ensure_future(_feed(streams, terminal, closes=False)))
+            inputs.append(asyncio.ensure_future(feed(streams, terminal, closes=False)))
         return await self._until_command_ends(answer, outputs, inputs, [terminal])
 
     async def _until_command_ends(
@@ -837,15 +844,15 @@ class HostRuntime:
             for _, writing in pipes:
                 os.close(writing)
         tasks = [
-            asyncio.ensure_future(_copy(readers[0], streams.write_stdout)),
-            asyncio.ensure_future(_copy(readers[1], streams.write_stderr)),
+            asyncio.ensure_future(copy(readers[0], streams.write_stdout)),
+            asyncio.ensure_future(copy(readers[1], streams.write_stderr)),
         ]
         extra = []
         writer = Descriptor(passed[0]) if answer["stdin"] else None
         if writer is not None:
             extra.append(asyncio.ensure_future(self._feed_container(container, streams, writer)))
             if container.tty:
-                extra.append(asyncio.ensure_future(_resize(writer, streams)))
+                extra.append(asyncio.ensure_future(follow_size(writer, streams)))
         try:
             await asyncio.wait(tasks)
         finally:
@@ -860,7 +867,7 @@ class HostRuntime:
     async def _feed_container(
         self, container: Container, streams: CommandStreams, writer: Descriptor
     ) -> None:
-        await _feed(streams, writer, closes=not container.tty)
+        await feed(streams, writer, closes=not container.tty)
         if container.stdin_once:
             self._post("detach", container=container.id)
 
@@ -870,7 +877,7 @@ class HostRuntime:
         try:
             with there:
                 await self._client().call("dial", [there.fileno()], sandbox=sandbox.id, port=port)
-            data, fds = await _receive(here)
+            data, fds = await receive(here)
         except ShimError as error:
             raise OSError(errno.ECONNREFUSED, str(error)) from error
         finally:
@@ -977,121 +984,3 @@ async def _set_up(add: Callable[..., PodNamespace], *arguments: Any) -> PodNames
     except OSError as error:
         kind = AddressInUseError if error.errno == errno.EADDRINUSE else ContainerRuntimeError
         raise kind(f"failed to setup network for sandbox: {error}") from error
-
-
-def _check_sandbox(config: PodSandboxConfig, *, plain: bool) -> None:
-    """Raises ContainerRuntimeError for what cannot be had."""
-    if not config.host_users:
-        raise ContainerRuntimeError(
-            "failed to create containerd task: user namespaces of pods are not supported by this runtime"
-        )
-    if plain and config.sysctls:
-        raise ContainerRuntimeError("the runtime host-plain has no namespaces: sysctls cannot be set")
-
-
-def _check_plain(config: ContainerConfig, user: User) -> None:
-    """Raises ContainerRuntimeError for what needs namespaces."""
-    security, needs = config.security, []
-    if user.uid != os.geteuid() and user.uid != 0:
-        needs.append(f"user {user.uid}")
-    if security.read_only_root:
-        needs.append("a root file system that is read-only")
-    if security.privileged or security.added_capabilities:
-        needs.append("capabilities")
-    if config.devices:
-        needs.append("devices")
-    if needs:
-        text = f'failed to generate container "{config.name}" spec: {", ".join(needs)}'
-        raise ContainerRuntimeError(f"{text}: not with the runtime host-plain, which has no namespaces")
-
-
-def _arguments(config: ContainerConfig, image: UnpackedImage) -> list[str]:
-    """A command takes the place of both the image's, args that of its command alone."""
-    if config.command:
-        words = [*config.command, *config.args]
-    else:
-        words = [*image.config.entrypoint, *(config.args or image.config.command)]
-    if not words or not words[0]:
-        raise ContainerRuntimeError(
-            f'failed to generate container "{config.name}" spec: no command specified'
-        )
-    return words
-
-
-def _environment(
-    sandbox: Sandbox, config: ContainerConfig, image: UnpackedImage, user: User
-) -> dict[str, str]:
-    env = {"PATH": DEFAULT_PATH, "HOSTNAME": sandbox.hostname or sandbox.name}
-    if config.tty:
-        env["TERM"] = "xterm"
-    env |= {**image.config.env, **config.env}
-    env.setdefault("HOME", user.home)
-    return env
-
-
-def _mount(mount: Mount) -> dict[str, Any]:
-    return {
-        "source": str(mount.host_path),
-        "target": mount.container_path,
-        "read_only": mount.read_only,
-        "propagation": mount.propagation,
-    }
-
-
-def _limits(resources: ContainerResources, processes: int) -> Limits:
-    return Limits(
-        resources.memory_bytes, resources.cpu_shares, resources.cpu_quota, resources.cpu_period, processes
-    )
-
-
-def _signal(name: str) -> int:
-    """The number of a signal by its name, with or without SIG, or by its number."""
-    if name.isdecimal():
-        return int(name)
-    full = name if name.startswith("SIG") else f"SIG{name}"
-    if full.startswith("SIGRTMIN+") and full[9:].isdecimal():
-        return int(signal.SIGRTMIN) + int(full[9:])
-    if full.startswith("SIGRTMAX-") and full[9:].isdecimal():
-        return int(signal.SIGRTMAX) - int(full[9:])
-    return int(getattr(signal, full, signal.SIGTERM))
-
-
-async def _copy(reader: Descriptor, write: Callable[[bytes], Any]) -> None:
-    while data := await reader.read():
-        await write(data)
-
-
-async def _feed(streams: CommandStreams, writer: Descriptor, *, closes: bool = True) -> None:
-    with contextlib.suppress(ConnectionError):
-        while data := await streams.read():
-            await writer.write(data)
-    if closes:
-        writer.close()
-
-
-async def _resize(terminal: Descriptor, streams: CommandStreams) -> None:
-    while True:
-        columns, rows = await streams.resized()
-        if terminal.fd < 0:
-            return
-        with contextlib.suppress(OSError, struct.error):
-            fcntl.ioctl(terminal.fd, termios.TIOCSWINSZ, struct.pack("4H", rows, columns, 0, 0))
-
-
-async def _receive(connection: socket.socket) -> tuple[bytes, list[int]]:
-    loop = asyncio.get_running_loop()
-    ready: asyncio.Future[None] = loop.create_future()
-
-    def readable() -> None:
-        if not ready.done():
-            ready.set_result(None)
-
-    loop.add_reader(connection.fileno(), readable)
-    try:
-        await ready
-        data, fds, _flags, _address = socket.recv_fds(connection, 4096, 1)
-    finally:
-        loop.remove_reader(connection.fileno())
-    for fd in fds:
-        os.set_inheritable(fd, False)
-    return data, fds
