@@ -25,7 +25,7 @@ from kubeskew.apimachinery.process.health_checks import Health
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.kubelet.allocation import PodAllocations
 from kubeskew.kubelet.checkpoints.checkpoint_manager import CheckpointError
-from kubeskew.kubelet.containers.acting import PREFIX
+from kubeskew.kubelet.containers.container_page import container_page
 from kubeskew.kubelet.containers.pod_volumes import PodContents
 from kubeskew.kubelet.containers.runtime_service import DNSConfig, ImageService
 from kubeskew.kubelet.deviceplugins import pod_devices
@@ -434,27 +434,4 @@ class NodeAgent:
         return self._dra.resources()
 
     def containers(self) -> list[Object]:
-        now = self._clock.now()
-        return [
-            {
-                "namespace": sandbox.namespace,
-                "pod": sandbox.name,
-                "uid": sandbox.pod_uid,
-                "container": container.name,
-                "id": container.container_id,
-                "restartCount": container.attempt,
-                "running": container.running(now),
-                "startedAt": timestamp(container.started_at),
-                "env": container.env,
-                "cdiDevices": container.cdi_devices,
-                "devices": container.device_nodes,
-                "mounts": container.host_mounts,
-                "annotations": {
-                    name: value
-                    for name, value in container.annotations.items()
-                    if not name.startswith((PREFIX, "io.kubernetes."))
-                },
-            }
-            for sandbox in self._runtime.sandboxes()
-            for container in sandbox.containers
-        ]
+        return container_page(self._runtime.sandboxes(), self._clock.now())

@@ -25,6 +25,7 @@ from kubeskew.apimachinery.process.component import ComponentContext
 from kubeskew.apimachinery.process.health_checks import Health
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.checkpoints.checkpoint_manager import CheckpointError
+from kubeskew.kubelet.containers.container_page import container_page
 from kubeskew.kubelet.containers.usage import demand_of
 from kubeskew.kubelet.cri_service import CRIService
 from kubeskew.kubelet.dra.checkpoint import FILE_NAME
@@ -195,26 +196,7 @@ class RealNode:
         return found
 
     def _shown_containers(self) -> list[Object]:
-        now = self._ctx.environment.clock.now()
-        return [
-            {
-                "namespace": sandbox.namespace,
-                "pod": sandbox.name,
-                "uid": sandbox.pod_uid,
-                "container": container.name,
-                "id": container.container_id,
-                "restartCount": container.attempt,
-                "running": container.running(now),
-                "startedAt": timestamp(container.started_at),
-                "env": container.env,
-                "cdiDevices": container.cdi_devices,
-                "devices": container.device_nodes,
-                "mounts": container.host_mounts,
-                "annotations": container.annotations,
-            }
-            for sandbox in self._containers.sandboxes()
-            for container in sandbox.containers
-        ]
+        return container_page(self._containers.sandboxes(), self._ctx.environment.clock.now())
 
     async def _acted(self, sandbox: messages.PodSandboxConfig, container: str) -> Mapping[str, str]:
         """By the pod as the API server has it: CRI does not say which containers are init containers."""
