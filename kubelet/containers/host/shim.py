@@ -754,14 +754,21 @@ def _start(options: ShimOptions) -> dict[str, Any]:
         own_pid = _can_mount_proc()
         syscalls.unshare(syscalls.CLONE_NEWNS | (syscalls.CLONE_NEWPID if own_pid else 0))
     reading, writing = os.pipe()
+    begins, recorded = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(reading)
+        os.close(recorded)
+        os.read(begins, 1)
+        os.close(begins)
         _serve(options, groups, writing, rootless=rootless, own_pid=own_pid)
     os.close(writing)
+    os.close(begins)
     directories = {name: str(path) for name, path in groups.directories.items()}
     record = {"pid": child, "birth": birth(child), "own_pid": own_pid, "cgroups": directories}
-    (options.directory / RECORD).write_text(json.dumps(record))  # first: whoever started it may be killed
+    # First: whoever started it may be killed, and the child puts another /proc in the place that both see.
+    (options.directory / RECORD).write_text(json.dumps(record))
+    os.close(recorded)
     with os.fdopen(reading) as answer:
         text = answer.read()
     if text != "ready":

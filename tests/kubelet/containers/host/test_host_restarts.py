@@ -157,9 +157,10 @@ async def test_an_end_that_cannot_be_recorded(node: HostNode, monkeypatch: pytes
     assert (again.exit_code, again.reason) == (128 + signal.SIGKILL, "")
 
 
-async def test_the_parent_writes_its_record(tmp_path: Path):
+@pytest.mark.parametrize("plain", [True, False])
+async def test_the_parent_writes_its_record(tmp_path: Path, node: HostNode, plain: bool):
     """A parent process whose kubelet ended while it started is in the record by which it is found."""
-    answer = await asyncio.to_thread(shim_client._start, {"directory": str(tmp_path), "plain": True})
+    answer = await asyncio.to_thread(shim_client._start, {"directory": str(tmp_path), "plain": plain})
     record = json.loads((tmp_path / RECORD).read_text())
     assert (record["pid"], bool(record["birth"])) == (answer["pid"], True)
     await asyncio.to_thread(cleanup, tmp_path)
