@@ -45,6 +45,7 @@ from kubeskew.kubelet.pods.handlers import Asker
 from kubeskew.kubelet.pods.images import ImageManager
 from kubeskew.kubelet.pods.pod_manager import PodManager, StaticPods
 from kubeskew.kubelet.pods.services import CrashBackoff, NodeServices
+from kubeskew.kubelet.pods.sync_periods import SyncPeriods
 from kubeskew.kubelet.probe_counts import ProbeCounts
 from kubeskew.kubelet.protocols.registration import DEVICE_PLUGIN
 from kubeskew.kubelet.resourcemanagers.managers import ResourceManagers
@@ -167,6 +168,7 @@ class NodeAgent:
             statuses=self._statuses,
             recorder=self._recorder,
             backoff=CrashBackoff(clock, *self._features.backoff_seconds),
+            periods=SyncPeriods(environment.entropy),
             devices=self._dra.devices,
             plugins=self._plugins,
             managers=self._managers,
