@@ -389,7 +389,11 @@ class PodWorker:
             log.warning("pod %s: %s", pod_spec.full_name(self.pod), error)
             return services.periods.after(SyncEnd.ERROR)
         if sandbox is not None:
-            await services.runtime.stop_pod_sandbox(sandbox)
+            try:
+                await services.runtime.stop_pod_sandbox(sandbox)
+            except ContainerRuntimeError as error:
+                log.warning("pod %s: %s", pod_spec.full_name(self.pod), error)
+                return services.periods.after(SyncEnd.ERROR)
             self._read_messages(sandbox, services.clock.now())
         await services.volumes.tear_down(self.uid)
         if not self._done and not self._gone:

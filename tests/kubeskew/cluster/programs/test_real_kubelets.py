@@ -212,8 +212,8 @@ def test_a_program_ends_with_the_process_that_it_belongs_to(tmp_path):
 
 
 def test_a_kubelet_sees_the_processors_and_the_memory_of_its_node(state, tmp_path):
-    """A capacity of less than a processor is one. There are huge pages of both sizes, if only none of them, for
-    the memory manager compares its file with what it finds."""
+    """A capacity of less than a processor is one. Huge pages are there in both sizes, if only none of them,
+    for the memory manager compares its file with what it finds."""
     layout = kubelets.layout_of(StateDir(tmp_path / "state"), state, "a")
     entry = {"name": "a", "capacity": {"cpu": "4", "memory": "8Gi"}}
     machine = kubelets.write_machine(layout, node_config(entry))
