@@ -72,6 +72,7 @@ class CRIService:
         if self._running is not None:
             self._running.cancel()
             await asyncio.gather(self._running, return_exceptions=True)
+        await self._runtime.close()
         if self._server is not None:
             await self._server.stop(_STOP_SECONDS)
         await self._streaming.stop()

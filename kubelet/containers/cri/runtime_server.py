@@ -134,11 +134,12 @@ class RuntimeServer:
                 )
 
     async def run(self) -> None:
-        """Follows the containers until cancelled; they go on."""
-        try:
-            await self._runtime.run()
-        finally:
-            await self._logs.close()
+        """Follows the containers until cancelled; they go on. Ends at once where nothing has to be followed."""
+        await self._runtime.run()
+
+    async def close(self) -> None:
+        """Writes no output any more."""
+        await self._logs.close()
 
     def serve(self, server: Server, faults: RuntimeFaults | None = None) -> None:
         """Adds the service's methods to a gRPC server; calls of them meet the faults first."""
