@@ -12,6 +12,7 @@ from transcripts import Run
 _STEP = re.compile(r"step (\d+): (.*)", re.DOTALL)
 _QUOTED = re.compile(r'"[^"]*"|\'[^\']*\'|`[^`]*`|\b\d+\b|\$\{\w+\}|<[^>]*>')
 _GENERATED = re.compile(r"\b([abc]-)[bcdfghjklmnpqrstvwxz2456789]{5}\b")
+_TYPE = re.compile(r"\bselfType\d+")  # numbered by the process, across all definitions that it has seen
 _INDEX = re.compile(r"\[\d+\]")
 
 
@@ -40,8 +41,9 @@ class Difference:
 
 
 def _with_fixed_names(run: Run) -> Run:
-    """Names that the server made of a prefix are drawn; the prefix is that of a history's name."""
-    run.answers = json.loads(_GENERATED.sub(r"\1<random>", json.dumps(run.answers)))
+    """Returns the run without names that the server drew: of objects with a prefix, of types in rules."""
+    text = _TYPE.sub("selfType", _GENERATED.sub(r"\1<random>", json.dumps(run.answers)))
+    run.answers = json.loads(text)
     return run
 
 
