@@ -33,7 +33,7 @@ def declare(schema: JSONSchema, root: bool = False, name: str = "selfType") -> D
     begins the names of the object types in it.
     """
     if schema.get("x-kubernetes-int-or-string"):
-        return Declared(types.DYN, _most_characters(schema), smallest=1, schema=schema)
+        return Declared(types.DYN, _most_characters(schema), smallest=1, schema=schema, plain=False)
     if root:
         schema = _with_metadata(schema)
     match schema.get("type"):
@@ -159,6 +159,8 @@ def to_value(data: Any, declared: Declared) -> Any:
 def _scalar(data: Any, declared: Declared) -> Any:
     if declared.type == types.DOUBLE:
         return float(data) if isinstance(data, int) and not isinstance(data, bool) else data
+    if declared.type == types.DYN and (isinstance(data, bool) or not isinstance(data, int | str)):
+        raise EvaluationError("invalid data, expected XIntOrString value to be either a string or integer")
     if not isinstance(data, str):
         return data
     try:

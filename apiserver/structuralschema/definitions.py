@@ -553,7 +553,9 @@ def _no_structure(props: Any) -> str | None:
         if props.get(name) not in (None, "", {}):
             return f"OpenAPIV3Schema '{shown}' is not supported"
     if isinstance(props.get("items"), list) and props["items"]:
-        return "OpenAPIV3Schema 'items' must be an object, but is an array"
+        return "OpenAPIV3Schema 'items' must be a schema, but is an array"
+    if props.get("x-kubernetes-preserve-unknown-fields") is False:
+        return "internal error: 'x-kubernetes-preserve-unknown-fields' must be true or undefined"
     for below in _below(props):
         why = _no_structure(below)
         if why is not None:
