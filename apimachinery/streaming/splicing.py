@@ -5,6 +5,8 @@ import socket
 from collections.abc import Awaitable, Coroutine
 from typing import cast
 
+from kubeskew.apimachinery.streaming.resets import reset
+
 _HIGH_WATER = 1 << 18
 
 
@@ -66,6 +68,11 @@ class End(asyncio.Protocol):
         self.transport = None
         if self.other is not None:
             self.other.close()
+
+    def abort(self) -> None:
+        """Resets the connection."""
+        if self.transport is not None:
+            reset(self.transport)
 
     def close(self) -> None:
         """Sends what is still to be sent, then ends."""
