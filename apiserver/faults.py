@@ -64,6 +64,10 @@ class ServerFaults:
     def reload(self) -> None:
         self._process.reload()
 
+    def is_planned(self) -> bool:
+        """True if the next `reload` finds faults."""
+        return self._process.is_planned_for(self._name)
+
     async def stop(self) -> None:
         for task in self._tasks.values():
             task.cancel()

@@ -377,6 +377,10 @@ class ProcessFaults:
         if known is not None:
             known[1].close()
 
+    def is_planned_for(self, component: str) -> bool:
+        """Reads the plan as it is now, which need not be in effect yet."""
+        return bool(self._read(self._plan).of(component))
+
     def reload(self) -> None:
         """Reads the plan again, and notes in the journals that it is in effect."""
         self._plan = self._read(self._plan)

@@ -142,8 +142,15 @@ async def _front(
     if faults is not None:
         stack.push_async_callback(faults.stop)
         faults.begin(front.refuse_during)
-        ctx.reloads.extend([faults.reload, front.refresh])
+        reloads: dict[asyncio.Task[None], None] = {}
+        ctx.reloads.append(partial(_reload, front, reloads))
     return front
+
+
+def _reload(front: Front, running: dict[asyncio.Task[None], None]) -> None:
+    task = asyncio.create_task(front.reload(), name="reload faults")
+    running[task] = None
+    task.add_done_callback(running.pop)
 
 
 @asynccontextmanager

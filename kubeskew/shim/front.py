@@ -16,6 +16,9 @@ from kubeskew.shim.front_proxy import FrontProxy
 HOST = "127.0.0.1"
 Address = tuple[str, int]
 _BACKLOG = 1024
+QUIET_SECONDS = 0.05  # without a byte, after which a connection is taken to have no short request under way
+_DRAIN_SECONDS = 0.5  # for requests under way
+_POLL_SECONDS = 0.01
 
 
 class Front:
@@ -33,6 +36,8 @@ class Front:
         self._listeners: list[asyncio.Server] = []
         self._wanted = False
         self._outage = False
+        self._proxying = proxy is not None and proxy.faults.active
+        self._reloading = asyncio.Lock()
 
     async def listen(self) -> None:
         """Accepts connections, unless an outage lasts: then once it is over. Raises OSError."""
@@ -48,9 +53,8 @@ class Front:
             )
 
     def _connect(self) -> Incoming:
-        proxy = self._proxy
-        if proxy is not None and proxy.faults.active:
-            return _Connection(self._proxied, (HOST, proxy.port))
+        if self._proxy is not None and self._proxying:
+            return _Connection(self._proxied, (HOST, self._proxy.port))
         return _Connection(self._direct, self._program)
 
     def stop_listening(self) -> None:
@@ -63,17 +67,35 @@ class Front:
             listener.close()
         self._listeners.clear()
 
-    def refresh(self) -> None:
-        """Has the connections that there are go the way that new ones go. Those to the program are reset when
-        faults begin; those to the proxy end with the answer under way when the last fault is gone.
+    async def reload(self) -> None:
+        """Puts the plan of faults into effect. No connection goes past the proxy then: those that did are
+        closed before, if possible when nothing comes and goes on them.
         """
         proxy = self._proxy
         if proxy is None:
             return
-        if proxy.faults.active:
-            _abort(self._direct)
-        else:
-            proxy.finish_connections()
+        async with self._reloading:
+            if not self._proxying and proxy.faults.is_planned():
+                self._proxying = True
+                await self._drain()
+            proxy.faults.reload()
+            if not proxy.faults.active:
+                self._proxying = False
+                proxy.finish_connections()
+
+    async def _drain(self) -> None:
+        """Closes the connections to the program, and gives clients the time to see it."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + _DRAIN_SECONDS
+        while self._direct:
+            now = loop.time()
+            for each in [*self._direct]:
+                if now >= end:
+                    each.abort()
+                elif now - _came_at(each) >= QUIET_SECONDS:
+                    each.close()
+            await asyncio.sleep(_POLL_SECONDS)
+        await asyncio.sleep(QUIET_SECONDS)
 
     async def refuse_during(self, outage: Awaitable[None]) -> None:
         """Refuses connections, and resets those that there are, until `outage` is over."""
@@ -94,6 +116,10 @@ class Front:
         _abort(self._direct)
         _abort(self._proxied)
         await asyncio.sleep(0)  # for the transports to close
+
+
+def _came_at(end: End) -> float:
+    return max(end.came_at, end.other.came_at) if end.other is not None else end.came_at
 
 
 def _abort(ends: dict[End, None]) -> None:

@@ -154,7 +154,7 @@ class FrontProxy:
         return await self._faulty(request)
 
     def _holder(self, request: Request) -> User:
-        """Whom a token names, as faults may select users: the program checks it."""
+        """The user whom a token names, for faults that select users; it is the program that checks it."""
         found = self._tokens.identify(bearer_token(request), (_AUDIENCE,))
         if found is not None:
             return found.user
@@ -242,7 +242,7 @@ async def _response(request: Request, answer: HTTPResponse) -> Response:
     if request.method == "HEAD":
         await answer.close()
         return Response(answer.status, no_pieces(), content_type, headers, length)
-    if answer.finished or answer.status in _BODILESS:
+    if answer.status in _BODILESS or (answer.finished and request.info.verb != "watch"):
         body = answer.arrived()
         await answer.close()
         return Response(answer.status, body, content_type, headers)
