@@ -279,7 +279,7 @@ async def test_requests_and_answers_pass(fronted, upstream):
 
 
 async def test_a_body_of_any_size_reaches_a_pod(fronted, upstream):
-    """What is sent to `proxy` comes in pieces, and what comes back does, too."""
+    """Bytes sent to `proxy` go on in pieces; other requests have a limit."""
     await fronted.set(NEVER)
     target = "/api/v1/namespaces/ns/pods/a/proxy/x"
 
