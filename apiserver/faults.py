@@ -64,9 +64,9 @@ class ServerFaults:
     def reload(self) -> None:
         self._process.reload()
 
-    def is_planned(self) -> bool:
-        """True if the next `reload` finds faults."""
-        return self._process.is_planned_for(self._name)
+    def are_requests_meant(self) -> bool:
+        """True if the next `reload` finds faults of others than commits."""
+        return any(not fault.where.commit for fault in self._process.planned(self._name))
 
     async def stop(self) -> None:
         for task in self._tasks.values():
@@ -77,8 +77,9 @@ class ServerFaults:
 
     @property
     def active(self) -> bool:
-        """False without faults."""
-        return self._injector.decider is not None
+        """True while there are faults of others than commits."""
+        decider = self._injector.decider
+        return decider is not None and any(not fault.where.commit for fault, _ in decider.faults)
 
     def filter(self, handler: Handler, take_apart: TakeApart | None = None) -> Handler:
         """Without faults, all but watches go straight to `handler`, whose watches are lines of JSON unless

@@ -9,7 +9,7 @@ read from the plan's file at the start, and again on demand.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
@@ -377,9 +377,9 @@ class ProcessFaults:
         if known is not None:
             known[1].close()
 
-    def is_planned_for(self, component: str) -> bool:
-        """Reads the plan as it is now, which need not be in effect yet."""
-        return bool(self._read(self._plan).of(component))
+    def planned(self, component: str) -> Sequence[Fault]:
+        """Reads the faults of the plan as it is now, which need not be in effect yet."""
+        return [entry.fault for entry in self._read(self._plan).of(component)]
 
     def reload(self) -> None:
         """Reads the plan again, and notes in the journals that it is in effect."""

@@ -1,9 +1,9 @@
 """The ports at which clients find a real API server: its shim listens there in its place.
 
 Without faults what comes in goes on to the program, byte by byte, so that clients have the program's own TLS
-and HTTP. While there are faults, connections go to a proxy that they act on (`kubeskew/shim/front_proxy.py`).
-At a port that all API servers of a cluster share, the kernel spreads connections over the processes that
-listen on it, emulated servers and shims.
+and HTTP. While there are faults of requests, connections go to a proxy that they act on
+(`kubeskew/shim/front_proxy.py`). At a port that all API servers of a cluster share, the kernel spreads
+connections over the processes that listen on it, emulated servers and shims.
 """
 
 import asyncio
@@ -75,7 +75,7 @@ class Front:
         if proxy is None:
             return
         async with self._reloading:
-            if not self._proxying and proxy.faults.is_planned():
+            if not self._proxying and proxy.faults.are_requests_meant():
                 self._proxying = True
                 await self._drain()
             proxy.faults.reload()
