@@ -292,6 +292,7 @@ class Shim:
             "overlay": self._overlay,
             "own_pid": self._own_pid and not sandbox.host_pid and "pid" not in sandbox.namespaces,
             "cgroups": self._cgroups.create(body["container"], Limits(**body["limits"])),
+            "cgroup_mounts": self._cgroups.mounts(body["container"]),
         }
         if self._plain:
             spec["env"][MARK] = body["container"]

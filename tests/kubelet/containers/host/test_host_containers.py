@@ -306,6 +306,19 @@ async def test_stats(node: HostNode):
     await until(lambda: node.runtime.stats(sandbox, container).written >= 10_000)
 
 
+async def test_own_cgroups(node: HostNode):
+    """A container reads its own limits below /sys/fs/cgroup, and cannot write them."""
+    if "memory" not in node.runtime.limits_hold:
+        pytest.skip("no cgroup for memory can be written here")
+    output = await node.output(
+        await node.pod(),
+        "cd /sys/fs/cgroup; cat memory/memory.limit_in_bytes memory.max 2>/dev/null;"
+        " mkdir new memory/new 2>/dev/null || echo read-only",
+        resources=ContainerResources(memory_bytes=32 << 20),
+    )
+    assert output == f"{32 << 20}\nread-only\n"
+
+
 async def test_memory_limits(node: HostNode):
     """A container that uses more memory than its limit is killed, and its end says why."""
     if "memory" not in node.runtime.limits_hold:
