@@ -54,10 +54,10 @@ class LogWriter:
         self._append(text)
 
     def close_stream(self, stream: str) -> None:
-        """Writes what has no end of line."""
+        """Writes what has no end of line, as a piece of one."""
         rest, self._pending[stream] = self._pending[stream], b""
         if rest:
-            self._append(f"{_stamp(self._clock.now())} {stream} F ".encode() + rest + b"\n")
+            self._append(f"{_stamp(self._clock.now())} {stream} P ".encode() + rest + b"\n")
 
     def close(self) -> None:
         for stream in self._pending:

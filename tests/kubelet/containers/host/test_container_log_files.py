@@ -37,14 +37,14 @@ def test_lines(tmp_path: Path):
         "2026-01-02T03:04:05.000001000Z stdout F one\n"
         "2026-01-02T03:04:05.000002000Z stderr F error\n"
         "2026-01-02T03:04:05.000003000Z stdout F two\n"
-        "2026-01-02T03:04:05.000004000Z stdout F rest\n"
+        "2026-01-02T03:04:05.000004000Z stdout P rest\n"
     )
     lines = log_reader.read(tmp_path / "c" / "0.log")
     assert [(line.stream, line.data) for line in lines] == [
         ("stdout", b"one\n"),
         ("stderr", b"error\n"),
         ("stdout", b"two\n"),
-        ("stdout", b"rest\n"),
+        ("stdout", b"rest"),
     ]
     assert lines[0].time == datetime(2026, 1, 2, 3, 4, 5, 1, tzinfo=UTC)
 
