@@ -33,6 +33,7 @@ from kubeskew.kubelet.containers.host.descriptors import Descriptor, SocketConne
 from kubeskew.kubelet.containers.host.image_service import HostImages
 from kubeskew.kubelet.containers.host.images.image_config import UnpackedImage
 from kubeskew.kubelet.containers.host.images.store import size_of
+from kubeskew.kubelet.containers.host.log_writer import FILE_BYTES
 from kubeskew.kubelet.containers.host.shim_client import ShimClient, ShimError, ShimGoneError
 from kubeskew.kubelet.containers.host.shim_record import CONTAINERS, EXITS, RECORD, REMOVED
 from kubeskew.kubelet.containers.host.specification import (
@@ -130,9 +131,11 @@ class HostRuntime:
         node_address: str = "",
         overlay: bool = True,
         processes: int = PROCESSES,
+        rotates_logs: bool = True,
     ) -> None:
         """`addresses` are those of the node's pods. `plain` does without namespaces. Without `overlay` each
-        container has a copy of its image. `processes` is the most of a container."""
+        container has a copy of its image. `processes` is the most of a container. Without `rotates_logs` a
+        kubelet does it, which then calls `reopen_log`."""
         self._directory = directory.resolve()
         self._node_name = node_name
         self._images = images
@@ -141,6 +144,7 @@ class HostRuntime:
         self._plain = plain
         self._overlay = overlay
         self._processes = processes
+        self._log_bytes = FILE_BYTES if rotates_logs else 0
         self._networks = networks
         digest = hashlib.sha256(node_name.encode()).digest()
         self.addresses = addresses or IPv4Network(f"10.{128 + digest[0] % 120}.{digest[1]}.0/24")
@@ -506,6 +510,7 @@ class HostRuntime:
                 sandbox=sandbox.id,
                 spec=spec,
                 log=str(log_file),
+                log_bytes=self._log_bytes,
                 stdin=config.stdin,
                 stdin_once=config.stdin_once,
                 limits=limits_of(config.resources, self._processes)._asdict(),
@@ -675,6 +680,12 @@ class HostRuntime:
                 await self._until_ended(container, _POLL_SECONDS)
         finally:
             follower.close()
+
+    async def reopen_log(self, sandbox: Sandbox, container: Container) -> None:
+        try:
+            await self._client().call("reopen_log", container=container.id)
+        except ShimError as error:
+            raise ContainerRuntimeError(f"failed to reopen container log: {error}") from error
 
     async def exec_sync(
         self, sandbox: Sandbox, container: Container, command: Sequence[str], seconds: float

@@ -299,9 +299,12 @@ class Shim:
         if "pids" in self._cgroups.directories:
             spec["processes"] = 0  # the cgroup's limit does
         container = _ShimContainer(
-            body["container"], body["sandbox"], LogWriter(Path(body["log"]), self._clock), spec,
+            body["container"],
+            body["sandbox"],
+            LogWriter(Path(body["log"]), self._clock, body["log_bytes"]),
+            spec,
             stdin_once=body["stdin_once"],
-        )  # fmt: skip
+        )
         outer, inner = _open_terminal() if spec["tty"] else _open_pipes(stdin=body["stdin"])
         namespaces = sandbox.namespaces
 
@@ -392,6 +395,13 @@ class Shim:
         ):
             os.close(container.stdin)
             container.stdin = -1
+        return {}
+
+    async def do_reopen_log(
+        self, body: dict[str, Any], _files: list[int], _passed: list[int]
+    ) -> dict[str, Any]:
+        """Goes on in a new file; whoever asks has renamed the one so far."""
+        self._running(body).log.reopen()
         return {}
 
     async def do_dial(self, body: dict[str, Any], files: list[int], _passed: list[int]) -> dict[str, Any]:

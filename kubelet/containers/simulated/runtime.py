@@ -314,6 +314,9 @@ class SimulatedRuntime:
                 sleeping.cancel()
         return container.ends_at is None or container.ends_at >= moment
 
+    async def reopen_log(self, sandbox: Sandbox, container: Container) -> None:
+        """Does nothing: output follows from the command, no file has it."""
+
     async def exec_sync(
         self, sandbox: Sandbox, container: Container, command: Sequence[str], seconds: float
     ) -> CommandResult:
