@@ -54,6 +54,7 @@ class Cgroups:
         made = [directory / name for directory in self._distinct()]
         for directory in made:
             directory.mkdir(parents=True, exist_ok=True)
+            directory.chmod(0o755)  # the container reads its limits, whoever its user is
         self.update(name, limits)
         return [str(directory / "cgroup.procs") for directory in made]
 

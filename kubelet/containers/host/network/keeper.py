@@ -1,9 +1,9 @@
 """The process that keeps the namespaces of a cluster's pods, and makes sockets in them for others.
 
-It has a user and a network namespace of its own, which is the cluster's. Each pod has a network namespace
-that a veth pair joins to it, with its address as the only one (as kind's CNI plugin, ptp, does): packets
-between pods pass through the cluster's namespace, which is where services and policies act. Nothing leads to
-the machine's network. Whoever holds the socket's file has the right to all of this.
+It has a network namespace of its own, which is the cluster's; without root a user namespace, too. Each pod
+has a network namespace that a veth pair joins to it, with its address as the only one (as kind's CNI plugin,
+ptp, does): packets between pods pass through the cluster's namespace, which is where services and policies
+act. Nothing leads to the machine's network. Whoever holds the socket's file has the right to all of this.
 
 The process ends when it is asked to, or when its socket's file is gone (the cluster was taken down).
 """
@@ -65,8 +65,13 @@ class Networks:
 
     @classmethod
     def create(cls, services: IPv4Network) -> "Networks":
-        enter_new_user_namespace()
-        unshare(CLONE_NEWNET)
+        try:
+            # The processes of root own what belongs to a user namespace of root's, and could change their
+            # networks without NET_ADMIN.
+            unshare(CLONE_NEWNET)
+        except PermissionError:
+            enter_new_user_namespace()
+            unshare(CLONE_NEWNET)
         user, home = open_namespace("user"), open_namespace("net")
         with Netlink() as netlink:
             _start_loopback(netlink, {ROUTE_LOCALNET: 1})
