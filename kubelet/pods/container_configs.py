@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.objects import Object, controller_of
 from kubeskew.apimachinery.pod_resources import is_sidecar
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.containers import acting
@@ -178,6 +178,10 @@ def acted(pod: Object, spec: Object, demand: Demand) -> dict[str, str]:
     """The annotations by which a container is acted."""
     found = acting.behaviour_annotations(pod, spec)
     found |= {acting.CORES: repr(demand.cores), acting.MEMORY: str(demand.memory)}
-    if any(spec["name"] == each["name"] for each in pod_spec.init_containers(pod)) and not is_sidecar(spec):
+    if is_sidecar(spec):
+        return found
+    if any(spec["name"] == each["name"] for each in pod_spec.init_containers(pod)):
         found[acting.KIND] = acting.INIT
+    elif (controller_of(pod) or {}).get("kind") == "Job":
+        found[acting.KIND] = acting.JOB
     return found
