@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from kubeskew.apimachinery.golang.fnv import fnv1a
 from kubeskew.apimachinery.objects import Object, controller_of
 from kubeskew.apimachinery.pod_resources import is_sidecar
 from kubeskew.kubelet import pod_spec
@@ -27,8 +28,7 @@ from kubeskew.kubelet.volumes.container_resources import container_resources
 from kubeskew.kubelet.volumes.hostnames import Hostname, pod_hostname
 from kubeskew.kubelet.volumes.pod_volumes import MountedFiles
 
-CLUSTER_DOMAIN, CLUSTER_DNS = "cluster.local", "10.96.0.10"
-_FNV_OFFSET, _FNV_PRIME = 0x811C9DC5, 0x01000193  # of 32 bits
+CLUSTER_DOMAIN = "cluster.local"
 
 
 # -- the sandbox
@@ -168,10 +168,8 @@ def container_hash(spec: Object) -> str:
     """
     fields = {"image": spec.get("image") or "", "name": spec["name"]}
     content = json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode()
-    value = _FNV_OFFSET
-    for byte in f"([]uint8)[{' '.join(map(str, content))}]".encode():
-        value = (value ^ byte) * _FNV_PRIME & 0xFFFFFFFF
-    return f"{value:x}"
+    printed = f"([]uint8)[{' '.join(map(str, content))}]"
+    return f"{fnv1a(printed.encode()):x}"
 
 
 def acted(pod: Object, spec: Object, demand: Demand) -> dict[str, str]:
