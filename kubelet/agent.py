@@ -22,11 +22,12 @@ from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.faults.injector import Injector
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.process.health_checks import Health
+from kubeskew.apimachinery.process.network_agent import DNS_ADDRESS
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.kubelet.allocation import PodAllocations
 from kubeskew.kubelet.checkpoints.checkpoint_manager import CheckpointError
 from kubeskew.kubelet.containers.container_page import container_page
-from kubeskew.kubelet.containers.pod_volumes import PodContents
+from kubeskew.kubelet.containers.environment import PodContents
 from kubeskew.kubelet.containers.runtime_faults import (
     FaultyImages,
     FaultyRuntime,
@@ -46,7 +47,7 @@ from kubeskew.kubelet.node.object import event_subject, host_ip
 from kubeskew.kubelet.node.status import CachedNode, NodeLease, NodeStatusReporter, StartLimiter
 from kubeskew.kubelet.plugins.manager import PluginManager
 from kubeskew.kubelet.podresources import FindClaim, Lister, PodResourcesServer, PodsProvider
-from kubeskew.kubelet.pods.container_configs import CLUSTER_DNS, CLUSTER_DOMAIN
+from kubeskew.kubelet.pods.container_configs import CLUSTER_DOMAIN
 from kubeskew.kubelet.pods.handlers import Asker
 from kubeskew.kubelet.pods.images import ImageManager
 from kubeskew.kubelet.pods.pod_manager import PodManager, StaticPods
@@ -233,7 +234,7 @@ class NodeAgent:
         if self._runtime.runs_programs:
             with contextlib.suppress(OSError):
                 host = parse_resolv_conf(Path("/etc/resolv.conf").read_text())
-        return DNSSettings((CLUSTER_DNS,), CLUSTER_DOMAIN, host)
+        return DNSSettings((DNS_ADDRESS,), CLUSTER_DOMAIN, host)
 
     def _node_dra(
         self, environment: Environment, metrics: KubeletMetrics, injector: Injector | None

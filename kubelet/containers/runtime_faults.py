@@ -187,6 +187,15 @@ class FaultyRuntime:
     def follow_logs(self, sandbox: Sandbox, container: Container) -> AsyncIterator[LogLine]:
         return self._runtime.follow_logs(sandbox, container)
 
+    async def reopen_log(self, sandbox: Sandbox, container: Container) -> None:
+        def reopen() -> Awaitable[None]:
+            return self._runtime.reopen_log(sandbox, container)
+
+        try:
+            await self._faults.timed("ReopenContainerLog", reopen, sandbox, _CALL_SECONDS)
+        except RpcError as error:
+            raise ContainerRuntimeError(str(error)) from error
+
     async def exec_sync(
         self, sandbox: Sandbox, container: Container, command: Sequence[str], seconds: float
     ) -> CommandResult:

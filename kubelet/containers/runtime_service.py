@@ -321,6 +321,13 @@ class RuntimeService(Protocol):
         """The output from this call on (not from the first iteration), until the container ends."""
         ...
 
+    async def reopen_log(self, sandbox: Sandbox, container: Container) -> None:
+        """Goes on in a new file at a log's path: the kubelet has renamed the one so far.
+
+        Raises ContainerRuntimeError.
+        """
+        ...
+
     async def exec_sync(
         self, sandbox: Sandbox, container: Container, command: Sequence[str], seconds: float
     ) -> CommandResult:

@@ -22,7 +22,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.pod_resources import is_sidecar
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.cdi import injected
-from kubeskew.kubelet.containers.pod_volumes import ConfigError, EncodingError
+from kubeskew.kubelet.containers.environment import ConfigError, EncodingError
 from kubeskew.kubelet.containers.runtime_service import (
     ContainerRuntimeError,
     ContainerSecurity,

@@ -16,7 +16,7 @@ from kubeskew.apimachinery.pod_resources import TERMINAL_PHASES, is_terminal
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.allocation import RETRY_SECONDS as RESIZE_RETRY_SECONDS
 from kubeskew.kubelet.allocation import FitCheck, Resizer
-from kubeskew.kubelet.containers.pod_volumes import ConfigError
+from kubeskew.kubelet.containers.environment import ConfigError
 from kubeskew.kubelet.containers.runtime_service import ContainerResources, ContainerRuntimeError
 from kubeskew.kubelet.containers.sandbox import Sandbox
 from kubeskew.kubelet.containers.usage import demand_of, errors_of

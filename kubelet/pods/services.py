@@ -13,7 +13,7 @@ from pathlib import Path
 from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.kubelet.allocation import PodAllocations
-from kubeskew.kubelet.containers.pod_volumes import PodContents
+from kubeskew.kubelet.containers.environment import PodContents
 from kubeskew.kubelet.containers.runtime_service import RuntimeService
 from kubeskew.kubelet.device_managers import DevicePlugins, PodDevices
 from kubeskew.kubelet.features import KubeletFeatures

@@ -132,7 +132,7 @@ class RuntimeServer:
                 )
 
     async def run(self) -> None:
-        """Follows the containers until cancelled; they go on. Ends where nothing has to be followed."""
+        """Follows the containers until cancelled; they go on. Ends at once where nothing has to be."""
         await self._runtime.run()
 
     async def close(self) -> None:
@@ -402,8 +402,11 @@ class RuntimeServer:
         self, request: messages.ReopenContainerLogRequest
     ) -> messages.ReopenContainerLogResponse:
         record = self._container_record(request.container_id)
-        if self._running(record) is None:
+        found = self._running(record)
+        if found is None:
             raise RpcError(grpc.StatusCode.UNKNOWN, "container is not running")
+        with _refusals():
+            await self._runtime.reopen_log(*found)
         self._logs.reopen(record.runtime_id)
         return messages.ReopenContainerLogResponse()
 

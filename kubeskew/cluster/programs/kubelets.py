@@ -16,6 +16,7 @@ from typing import Any
 
 import yaml
 
+from kubeskew.apimachinery.process.network_agent import DNS_ADDRESS
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.cluster.controlplane import static_pods
 from kubeskew.cluster.state import Process, RunningProgram, State, StateDir, write_secret
@@ -158,7 +159,7 @@ def configuration(
         "containerRuntimeEndpoint": f"unix://{cri_socket}",
         "staticPodPath": f"{ROOT}/{_MANIFESTS}",
         "volumePluginDir": f"{ROOT}/volumeplugins",
-        "clusterDNS": ["10.96.0.10"],
+        "clusterDNS": [DNS_ADDRESS],
         "clusterDomain": "cluster.local",
         "maxPods": int(node.capacity.get("pods", _MOST_PODS)),
         **({"registerWithTaints": [dict(taint) for taint in node.taints]} if node.taints else {}),

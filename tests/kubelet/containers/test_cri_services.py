@@ -415,6 +415,17 @@ async def test_commands(node):
     assert url.url == "attach/main"
 
 
+async def test_a_log_goes_on_in_a_new_file(node):
+    """A running container's log is reopened by the runtime that writes it; one that has ended has none."""
+    identifier = await node.started(await node.sandbox())
+    request = messages.ReopenContainerLogRequest(container_id=identifier)
+    await node.server.reopen_container_log(request)
+    assert node.runtime.reopened == [node.run().id]
+    await node.server.stop_container(messages.StopContainerRequest(container_id=identifier))
+    refused = await refusal(node.server.reopen_container_log(request))
+    assert refused == (grpc.StatusCode.UNKNOWN, "container is not running")
+
+
 async def test_resources_are_changed(node):
     """The runtime gets the new limits, and the status shows them."""
     identifier = await node.started(await node.sandbox())
