@@ -25,6 +25,10 @@ class ContainerRuntimeError(Exception):
     """The runtime refused or failed; the text is what its gRPC status would say."""
 
 
+class ContainerStartError(ContainerRuntimeError):
+    """A container was created, and cannot be started."""
+
+
 class ImageError(ContainerRuntimeError):
     """An image cannot be had: `reason` is that of the container's waiting state (ErrImagePull, …)."""
 

@@ -20,6 +20,7 @@ from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.pods.handlers import Asker
 from kubeskew.kubelet.pods.images import ImageManager
+from kubeskew.kubelet.pods.sync_periods import SyncPeriods
 from kubeskew.kubelet.probe_counts import ProbeCounts
 from kubeskew.kubelet.resourcemanagers.managers import ResourceManagers
 from kubeskew.kubelet.status.status_manager import StatusWriter
@@ -86,6 +87,7 @@ class NodeServices:
     statuses: StatusWriter
     recorder: EventRecorder
     backoff: CrashBackoff
+    periods: SyncPeriods
     devices: PodDevices
     plugins: DevicePlugins
     managers: ResourceManagers
