@@ -44,7 +44,7 @@ class RealServer:
         return Connection(self.port, tls, TOKEN)
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])
@@ -54,7 +54,7 @@ def store_command(store: str, directory: Path, port: int, url: str = "") -> Sequ
     """The command of a store; `url` is the log's, by default one in the directory."""
     client = f"http://127.0.0.1:{port}"
     if store == "etcd":
-        peer = f"http://127.0.0.1:{_free_port()}"
+        peer = f"http://127.0.0.1:{free_port()}"
         urls = ("--listen-client-urls", client, "--advertise-client-urls", client, "--listen-peer-urls", peer)
         return (ETCD or "etcd", "--data-dir", str(directory / "etcd"), "--log-level", "error", *urls)
     log = url or f"sqlite:///{directory / 'events.db'}"
@@ -95,7 +95,7 @@ async def real_server(
     running: list[subprocess.Popen[bytes]] = []
     with tempfile.TemporaryDirectory(prefix="kubeskew-real-") as name:
         directory = Path(name)
-        port, store_port = _free_port(), _free_port()
+        port, store_port = free_port(), free_port()
         commands = (
             store_command(store, directory, store_port, url),
             (*_server_command(binaries, minor, directory, port, store_port), *extra),
@@ -106,7 +106,7 @@ async def real_server(
                     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
                     process = subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT, env=environment)
                 running.append(process)
-                await _listening(process, store_port if len(running) == 1 else port, directory)
+                await listening(process, store_port if len(running) == 1 else port, directory)
             server = RealServer(port, store_port, running[1].pid, running[0].pid, directory)
             async with asyncio.timeout(_READY_SECONDS):
                 await until_ready(server)
@@ -121,7 +121,7 @@ async def real_server(
                     process.wait()
 
 
-async def _listening(process: subprocess.Popen[bytes], port: int, directory: Path) -> None:
+async def listening(process: subprocess.Popen[bytes], port: int, directory: Path) -> None:
     while True:
         try:
             _, writer = await asyncio.open_connection("127.0.0.1", port)

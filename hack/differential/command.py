@@ -1,0 +1,183 @@
+"""The command line: runs histories side by side, shrinks what came out apart, and reports it by class."""
+
+import asyncio
+import json
+import random
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+from comparison import Difference, difference
+from definitions import definition_history
+from histories import history
+from objects import Objects
+from servers import Pair, servers
+from shrinking import shrunk
+
+from kubeskew.apimachinery.catalogue.table import Catalogue
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import Version
+
+PATCHES = {
+    "1.31": "1.31.14",
+    "1.32": "1.32.13",
+    "1.33": "1.33.13",
+    "1.34": "1.34.9",
+    "1.35": "1.35.6",
+    "1.36": "1.36.3",
+}
+_AT_ONCE = 4
+_FLIPPED = 8  # gates
+
+
+Make = Callable[[Objects, int], dict[str, Any]]
+MIXES: Mapping[str, Make] = {"objects": history, "definitions": definition_history}
+
+
+@dataclass(slots=True)
+class Found:
+    """The histories of one class of difference; the first of them stands for all."""
+
+    kind: str
+    sequence: dict[str, Any]
+    first: Difference
+    seeds: list[int] = field(default_factory=list)
+
+
+class Comparison:
+    """Histories run by two servers, and what came out apart."""
+
+    def __init__(self, pair: Pair) -> None:
+        self._pair = pair
+        self.found: dict[str, Found] = {}
+        self.steps = 0
+        self.accepted = 0
+
+    async def run(self, objects: Objects, make: Make, seeds: Iterable[int]) -> None:
+        gate = asyncio.Semaphore(_AT_ONCE)
+
+        async def one(seed: int) -> None:
+            async with gate:
+                await self._compare(make(objects, seed), seed)
+
+        async with asyncio.TaskGroup() as group:
+            for seed in seeds:
+                group.create_task(one(seed))
+
+    async def _compare(self, sequence: dict[str, Any], seed: int) -> None:
+        self.steps += len(sequence["steps"])
+        real, ours = await self._pair.runs(sequence)
+        self.accepted += sum(answer is not None and answer.get("status", 0) < 300 for answer in real.answers)
+        apart = difference(real, ours)
+        # Histories run beside each other: what does not come out apart again was a race of theirs.
+        if apart is None or difference(*await self._pair.runs(sequence)) is None:
+            return
+        kind = apart.kind(sequence)
+        found = self.found.setdefault(kind, Found(kind, sequence, apart))
+        found.seeds.append(seed)
+
+    async def shrink(self, found: Found) -> None:
+        """Makes the history of a class as small as can be."""
+
+        async def holds(sequence: dict[str, Any]) -> bool:
+            apart = difference(*await self._pair.runs(sequence))
+            return (
+                apart is not None
+                and apart.step == len(sequence["steps"]) - 1
+                and apart.kind(sequence) == found.kind
+            )
+
+        found.sequence = await shrunk(found.sequence, found.first.step, holds)
+        apart = difference(*await self._pair.runs(found.sequence))
+        found.first = apart or found.first
+
+
+def flipped(version: Version, seed: int) -> Mapping[str, bool]:
+    """Returns gates at random that a server of a release takes."""
+    chance, states = random.Random(seed), FeatureGates(version)
+    free = [
+        name for name in sorted(states.known()) if not states.spec(name).locked and not name.startswith("All")
+    ]
+    while True:
+        chosen = {name: not states.enabled(name) for name in chance.sample(free, _FLIPPED)}
+        if not FeatureGates(version, chosen).validate():
+            return chosen
+
+
+async def compare(
+    binaries: Path, minor: str, mix: str, seeds: range, gates: Mapping[str, bool], *, shrink: bool
+) -> Comparison:
+    version = Version.parse(minor)
+    objects = Objects(Catalogue(version, FeatureGates(version, gates)))
+    async with servers(binaries, minor, PATCHES[minor], gates) as pair:
+        comparison, began = Comparison(pair), time.monotonic()
+        for start in range(0, len(seeds), 100):
+            part = seeds[start : start + 100]
+            await comparison.run(objects, MIXES[mix], part)
+            click.echo(
+                f"{start + len(part)} of {len(seeds)} histories, {comparison.steps} steps "
+                f"({comparison.accepted} accepted), {len(comparison.found)} classes apart, "
+                f"{time.monotonic() - began:.0f} s",
+                err=True,
+            )
+        if shrink:
+            for number, found in enumerate(comparison.found.values(), 1):
+                click.echo(f"shrinking {number} of {len(comparison.found)}: {found.kind}", err=True)
+                await comparison.shrink(found)
+        return comparison
+
+
+@click.command()
+@click.argument("minor")
+@click.option(
+    "--binaries",
+    type=click.Path(exists=True, path_type=Path),
+    required=True,
+    help="DIR/MINOR/kube-apiserver.",
+)
+@click.option("--mix", type=click.Choice([*MIXES]), default="objects", show_default=True, help="Of what.")
+@click.option("--first", default=0, show_default=True, help="The first seed.")
+@click.option("--count", default=200, show_default=True, help="How many histories.")
+@click.option("--flip", type=int, help="The seed of gates at random; without it they have their defaults.")
+@click.option("--shrink/--no-shrink", default=True, show_default=True, help="Make what came out apart small.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="A file that gets the shrunk histories, as JSON."
+)
+def main(
+    minor: str,
+    binaries: Path,
+    mix: str,
+    first: int,
+    count: int,
+    flip: int | None,
+    shrink: bool,
+    out: Path | None,
+) -> None:
+    """Have a real kube-apiserver and ours answer random histories.
+
+    \b
+      ETCD=/usr/bin/etcd hack/differential/run 1.36 --binaries DIR --count 2000
+      hack/differential/run 1.36 --binaries DIR --first 17 --count 1
+    """
+    gates = flipped(Version.parse(minor), flip) if flip is not None else {}
+    if gates:
+        click.echo(f"gates: {','.join(f'{name}={str(on).lower()}' for name, on in gates.items())}", err=True)
+    comparison = asyncio.run(compare(binaries, minor, mix, range(first, first + count), gates, shrink=shrink))
+    classes = sorted(comparison.found.values(), key=lambda each: -len(each.seeds))
+    for each in classes:
+        click.echo(f"\n{len(each.seeds)} ({each.seeds[0]}): {each.kind}")
+        for text in each.first.found[:3]:
+            click.echo(f"    {text[:400]}")
+    apart = sum(len(each.seeds) for each in classes)
+    click.echo(f"\n{count} histories, {comparison.steps} steps, {apart} apart, {len(classes)} classes")
+    if out is not None:
+        rows = [
+            {"kind": e.kind, "seeds": e.seeds, "found": list(e.first.found), "sequence": e.sequence}
+            for e in classes
+        ]
+        out.write_text(json.dumps(rows, indent=1))
+    sys.exit(1 if classes else 0)

@@ -1,0 +1,57 @@
+"""Differences between two runs of a history: step by step, and the class that a difference falls into."""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from transcript_answers import apart
+from transcripts import Run
+
+_STEP = re.compile(r"step (\d+): (.*)", re.DOTALL)
+_QUOTED = re.compile(r'"[^"]*"|\'[^\']*\'|`[^`]*`|\b\d+\b|\$\{\w+\}|<[^>]*>')
+_GENERATED = re.compile(r"\b([abc]-)[bcdfghjklmnpqrstvwxz2456789]{5}\b")
+_TYPE = re.compile(r"\bselfType\d+")  # numbered by the process, across all definitions that it has seen
+_INDEX = re.compile(r"\[\d+\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first step that two servers answered apart, and how."""
+
+    step: int  # from 0
+    found: Sequence[str]
+
+    def kind(self, sequence: dict[str, Any]) -> str:
+        """Returns the class: the request's verb and resource, and the answers without names and numbers."""
+        step = sequence["steps"][self.step]
+        path = step["path"].partition("?")[0]
+        parts = [
+            each
+            for each in path.split("/")
+            if "${" not in each and each not in {"api", "apis", "namespaces", "a", "b", "c"}
+        ]
+        content = (
+            step.get("headers", {}).get("Content-Type", "").removeprefix("application/").partition("+")[0]
+        )
+        query = "dryRun" if "dryRun" in step["path"] else ""
+        said = _QUOTED.sub("_", _INDEX.sub("[]", self.found[0]))[:160]
+        return " ".join(filter(None, (step["method"], "/".join(parts), content, query, said)))
+
+
+def _with_fixed_names(run: Run) -> Run:
+    """Returns the run without names that the server drew: of objects with a prefix, of types in rules."""
+    text = _TYPE.sub("selfType", _GENERATED.sub(r"\1<random>", json.dumps(run.answers)))
+    run.answers = json.loads(text)
+    return run
+
+
+def difference(one: Run, other: Run) -> Difference | None:
+    """Returns the first step that came out apart; None if all are alike."""
+    found = [_STEP.fullmatch(each) for each in apart(_with_fixed_names(one), _with_fixed_names(other))]
+    steps = [(int(each[1]) - 1, each[2]) for each in found if each is not None]
+    if not steps:
+        return None
+    first = min(number for number, _ in steps)
+    return Difference(first, [text for number, text in steps if number == first])

@@ -1,0 +1,96 @@
+"""A real kube-apiserver above etcd, and ours of the same patch release, with the same flags."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from transcripts import Run
+
+from benchmarks.real_servers import ROOT, TOKEN, RealServer, free_port, listening, real_server
+
+_READY_SECONDS = 60.0
+
+
+class HistoryRun(Run):
+    """A run in which a connection that the server closes is an answer, too."""
+
+    async def _request(self, step: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return await super()._request(step)
+        except aiohttp.ServerDisconnectedError:
+            return {"failed": "the server closed the connection"}
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A real API server and ours, with a client of each."""
+
+    real: str
+    ours: str
+    http: aiohttp.ClientSession
+
+    async def runs(self, sequence: Mapping[str, Any]) -> tuple[Run, Run]:
+        """Has both servers answer a sequence."""
+        one, other = (HistoryRun(self.http, url, dict(sequence)) for url in (self.real, self.ours))
+        await asyncio.gather(one.go(), other.go())
+        return one, other
+
+
+@asynccontextmanager
+async def servers(binaries: Path, minor: str, patch: str, gates: Mapping[str, bool]) -> AsyncIterator[Pair]:
+    """Both servers, with gates other than the release's defaults; ended with the context."""
+    flags = (
+        [f"--feature-gates={','.join(f'{name}={str(on).lower()}' for name, on in gates.items())}"]
+        if gates
+        else []
+    )
+    async with AsyncExitStack() as stack:
+        real = await stack.enter_async_context(real_server(binaries, minor, "etcd", extra=flags))
+        ours = await stack.enter_async_context(_emulated_server(real, patch, flags))
+        connector = aiohttp.TCPConnector(ssl=False, limit=0)
+        http = await stack.enter_async_context(
+            aiohttp.ClientSession(
+                headers={"Authorization": f"Bearer {TOKEN}"},
+                connector=connector,
+                max_line_size=2**16,
+                max_field_size=2**16,
+            )
+        )
+        yield Pair(f"https://127.0.0.1:{real.port}", f"https://127.0.0.1:{ours}", http)
+
+
+@asynccontextmanager
+async def _emulated_server(real: RealServer, patch: str, flags: list[str]) -> AsyncIterator[int]:
+    directory, port = real.directory / "emulated", free_port()
+    directory.mkdir()
+    arguments = {
+        "storage-url": f"sqlite:///{directory / 'log.db'}",
+        "emulated-version": patch,
+        "secure-port": port,
+        "cert-dir": directory / "certificates",
+        "token-auth-file": real.directory / "tokens.csv",
+        "service-account-key-file": real.directory / "sa.key",
+        "service-account-signing-key-file": real.directory / "sa.key",
+    }
+    command = [
+        sys.executable,
+        "-m",
+        "kubeskew",
+        "apiserver",
+        *(f"--{key}={value}" for key, value in arguments.items()),
+    ]
+    with (directory / "log.log").open("wb") as log:
+        process = subprocess.Popen([*command, *flags], stdout=log, stderr=log, cwd=ROOT)
+    try:
+        async with asyncio.timeout(_READY_SECONDS):
+            await listening(process, port, directory)
+        yield port
+    finally:
+        process.terminate()
+        await asyncio.to_thread(process.wait, 20)

@@ -1,0 +1,94 @@
+"""Histories that hack/differential makes and shrinks; no server is asked."""
+
+import json
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kubeskew.apimachinery.catalogue.table import Catalogue
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import Version
+
+sys.path.append(str(Path(__file__).parents[2] / "hack" / "differential"))
+
+from comparison import Difference
+from histories import history
+from objects import Objects, places
+from shrinking import shrunk
+
+
+@pytest.fixture(scope="module")
+def objects() -> Objects:
+    version = Version.parse("1.36")
+    return Objects(Catalogue(version, FeatureGates(version)))
+
+
+def test_a_seed_makes_one_history(objects: Objects):
+    """A seed makes the same requests each time, and other seeds make others."""
+    texts = [json.dumps(history(objects, seed)) for seed in range(40)]
+    assert texts == [json.dumps(history(objects, seed)) for seed in range(40)]
+    assert len(set(texts)) == len(texts)
+
+
+def test_every_value_of_a_sound_object_has_a_schema(objects: Objects):
+    """The file has a sound object of every kind that can be updated, without unknown fields."""
+    for resource, each in objects.sound:
+        known = {place.path for place in places(each, resource.schema)}
+        unknown = {f"{resource.kind}: {key}" for key in each if (key,) not in known}
+        assert not unknown
+    kinds = {resource.plural for resource, _ in objects.sound}
+    version = Version.parse("1.36")
+    table = Catalogue(version, FeatureGates(version))
+    served = {
+        each.plural
+        for group, versions in table.groups()
+        for name in versions
+        for each in table.resources(group, name)
+        if "update" in each.verbs
+    }
+    assert served - kinds == set()
+
+
+def test_a_change_leaves_the_sound_object_alone(objects: Objects):
+    """A changed object is a copy, and most changes change something."""
+    chance, changed = random.Random(1), 0
+    for resource, each in objects.sound * 3:
+        before = json.dumps(each)
+        changed += objects.changed(chance, resource.schema, each, 2) != each
+        assert json.dumps(each) == before
+    assert changed > len(objects.sound) * 2
+
+
+async def test_what_does_not_matter_is_left_out():
+    """A history shrinks to the steps and the parts of bodies without which it would not come out apart."""
+    steps = [{"method": "GET", "path": f"/{number}"} for number in range(9)]
+    steps[4] = {"method": "PUT", "path": "/a?x=1&y=2", "body": {"kind": "K", "spec": {"a": [1, 2], "b": 3}}}
+
+    async def holds(sequence: dict[str, Any]) -> bool:
+        found = [step for step in sequence["steps"] if step.get("body", {}).get("spec", {}).get("b") == 3]
+        return bool(found) and "y=2" in found[0]["path"] and sequence["steps"][-1]["path"] == "/8"
+
+    small = await shrunk({"steps": steps}, 8, holds)
+    assert small["steps"] == [
+        {"method": "PUT", "path": "/a?y=2", "body": {"kind": "K", "spec": {"b": 3}}},
+        {"method": "GET", "path": "/8"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "alike"),
+    [
+        ("message: expected 'a 1', got 'b 2'", "message: expected 'c 3', got 'd 4'", True),
+        ("items[0].name: expected 'a', got 'b'", "items[3].name: expected 'x', got 'y'", True),
+        ("status: expected 200, got 422", "body.kind: expected 'Pod', got 'Status'", False),
+    ],
+)
+def test_a_class_has_no_names_and_numbers(one: str, other: str, alike: bool):
+    """Differences fall into one class if they differ in names, numbers and indices alone."""
+    sequence = {"steps": [{"method": "POST", "path": "/api/v1/namespaces/${run}/pods?dryRun=All"}]}
+    kinds = [Difference(0, [text]).kind(sequence) for text in (one, other)]
+    assert (kinds[0] == kinds[1]) is alike
+    assert kinds[0].startswith("POST v1/pods dryRun ") or kinds[0].startswith("POST /v1/pods dryRun ")
