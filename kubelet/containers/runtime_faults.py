@@ -188,7 +188,13 @@ class FaultyRuntime:
         return self._runtime.follow_logs(sandbox, container)
 
     async def reopen_log(self, sandbox: Sandbox, container: Container) -> None:
-        await self._runtime.reopen_log(sandbox, container)
+        def reopen() -> Awaitable[None]:
+            return self._runtime.reopen_log(sandbox, container)
+
+        try:
+            await self._faults.timed("ReopenContainerLog", reopen, sandbox, _CALL_SECONDS)
+        except RpcError as error:
+            raise ContainerRuntimeError(str(error)) from error
 
     async def exec_sync(
         self, sandbox: Sandbox, container: Container, command: Sequence[str], seconds: float

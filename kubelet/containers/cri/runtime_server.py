@@ -134,7 +134,7 @@ class RuntimeServer:
                 )
 
     async def run(self) -> None:
-        """Follows the containers until cancelled; they go on. Ends at once where nothing is to be followed."""
+        """Follows the containers until cancelled; they go on. Ends at once where nothing has to be."""
         await self._runtime.run()
 
     async def close(self) -> None:
