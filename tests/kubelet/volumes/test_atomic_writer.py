@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from kubeskew.kubelet.containers.pod_volumes import ConfigError
+from kubeskew.kubelet.containers.environment import ConfigError
 from kubeskew.kubelet.volumes.atomic_writer import AtomicWriter, FileProjection
 from kubeskew.kubelet.volumes.files import VolumeFiles
 

@@ -89,6 +89,23 @@ def test_rotation(tmp_path: Path):
     assert len([*tmp_path.iterdir()]) == 3
 
 
+def test_rotation_by_a_kubelet(tmp_path: Path):
+    """The file that has the path is written after a reopening, and no file is renamed by its size."""
+    path = tmp_path / "0.log"
+    writer = LogWriter(path, Clock(), file_bytes=0)
+    follower = LogFollower(path)
+    writer.write("stdout", b"one\n")
+    path.rename(tmp_path / "0.log.20260102-030405")
+    writer.write("stdout", b"two\n")
+    writer.reopen()
+    writer.write("stdout", b"three\n")
+    writer.close()
+    assert [line.data for line in follower.read()] == [b"one\n", b"two\n", b"three\n"]
+    assert [line.data for line in log_reader.read(path)] == [b"three\n"]
+    assert len([*tmp_path.iterdir()]) == 2
+    follower.close()
+
+
 def test_a_full_disk(tmp_path: Path):
     """Output that cannot be written is lost, and nothing else happens."""
     (tmp_path / "c").write_text("in the way")

@@ -193,7 +193,7 @@ async def test_commands_that_were_given_up(node: HostNode):
     for code in (3, 0):
         command = ["/bin/sh", "-c", f"exit {code}"]
         assert (await node.runtime.exec_sync(sandbox, container, command, 60)).exit_code == code
-    assert node.runtime._commands == {}
+    assert node.runtime._commands._ends == {}
 
 
 async def test_followed_logs(node: HostNode):

@@ -355,6 +355,24 @@ async def test_a_request_that_fails_is_answered(node: HostNode):
     assert (await node.runtime.exec_sync(sandbox, container, ["true"], 60)).exit_code == 0
 
 
+async def test_a_kubelet_rotates_a_log(make_node: NodeMaker, tmp_path: Path):
+    """Output goes to the file that was renamed until the log is reopened, and to a new one from then on."""
+    node = await make_node(rotates_logs=False)
+    sandbox = await node.pod()
+    script = "echo one; until [ -e /told/go ]; do sleep 0.05; done; echo two"
+    container = await node.shell(sandbox, script, mounts=[Mount("/told", tmp_path)])
+    await node.says(sandbox, container, "one")
+    path = node.directory / "logs" / "uid-1" / "main" / "0.log"
+    renamed = path.rename(path.with_name("0.log.20260102-030405"))
+    await node.runtime.reopen_log(sandbox, container)
+    (tmp_path / "go").touch()
+    assert await node.ended(container) == 0
+    assert node.log(sandbox, container) == "two\n"
+    assert renamed.read_text().endswith(" stdout F one\n")
+    with pytest.raises(ContainerRuntimeError, match="is not running"):
+        await node.runtime.reopen_log(sandbox, container)
+
+
 async def test_a_pod_goes(node: HostNode):
     """A stopped sandbox has no running container; a removed one is forgotten with its files."""
     sandbox = await node.pod()

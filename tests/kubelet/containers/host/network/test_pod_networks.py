@@ -14,7 +14,7 @@ import kubeskew
 from kubeskew.apimachinery.process.descriptor_messages import receive_message, send_message
 from kubeskew.apimachinery.process.network_agent import NetworkAgent, NetworkAgentError, node_uid
 from kubeskew.kubelet.containers.host.network import keeper_process
-from kubeskew.kubelet.containers.host.network.namespaces import setns
+from kubeskew.kubelet.containers.host.syscalls import setns
 
 
 async def _peer(listener: socket.socket, dialed: socket.socket) -> str:
