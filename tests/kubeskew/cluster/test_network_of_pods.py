@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from real_programs import write_program
@@ -59,7 +60,10 @@ def test_real_servers(tmp_path):
     """The shim of a real API server has the socket."""
     write_program(tmp_path / "1.36" / "kube-apiserver")
     state = _planned(binaries=str(tmp_path), real=("apiserver",))
-    content = launcher.shim_file(StateDir(tmp_path / "state"), state, state.processes["apiserver"])
+    directory = StateDir(tmp_path / "state")
+    directory.pki.mkdir(parents=True)
+    creation.write_credentials(directory, state, datetime.now(UTC))
+    content = launcher.shim_file(directory, state, state.processes["apiserver"])
     assert content["server"]["network"] == "/tmp/ks-test/network.sock"
 
 
