@@ -12,6 +12,7 @@ from transcripts import Run
 _STEP = re.compile(r"step (\d+): (.*)", re.DOTALL)
 _QUOTED = re.compile(r'"[^"]*"|\'[^\']*\'|`[^`]*`|\b\d+\b|\$\{\w+\}|<[^>]*>')
 _GENERATED = re.compile(r"\b([abc]-)[bcdfghjklmnpqrstvwxz2456789]{5}\b")
+_UNTYPED = re.compile(r"failed to create typed patch object \([^)]*\): ")
 _INDEX = re.compile(r"\[\d+\]")
 
 
@@ -41,8 +42,19 @@ class Difference:
 
 def _with_fixed_names(run: Run) -> Run:
     """Names that the server made of a prefix are drawn; the prefix is that of a history's name."""
-    run.answers = json.loads(_GENERATED.sub(r"\1<random>", json.dumps(run.answers)))
+    run.answers = json.loads(_GENERATED.sub(r"\1<random>", json.dumps(run.answers)), object_hook=_sorted)
     return run
+
+
+def _sorted(node: dict[str, Any]) -> dict[str, Any]:
+    """An applied configuration is walked along Go's maps; an undeclared field ends a map's walk."""
+    message = node.get("message")
+    if isinstance(message, str) and (head := _UNTYPED.match(message)):
+        if "field not declared in schema" in message:
+            node["message"] = f"{head[0]}<with undeclared fields>"
+        else:
+            node["message"] = "\n".join(sorted(message.split("\n")))
+    return node
 
 
 def difference(one: Run, other: Run) -> Difference | None:

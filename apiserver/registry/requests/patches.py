@@ -81,23 +81,29 @@ def check_repeated(request: Request, config: Configuration, validation: str) -> 
 
 
 def patched(
-    live: Object, body: bytes, content_type: str, validation: str, *, whole: bool
+    live: Object, body: bytes, content_type: str, validation: str, *, whole: bool, ordered: bool = False
 ) -> tuple[Any, list[str]]:
     """Fields that are unknown or repeated in the patch itself come with the patched object.
 
-    `whole`: operations of a JSON patch may be about all of `live`.
+    `whole`: operations of a JSON patch may be about all of `live`. With `ordered`, members of the result
+    stand in Go's order if those of `live` do.
     """
     json = content_type == JSON_PATCH
-    apply = partial(_changed, whole=whole) if json else apply_merge_patch
+    apply = partial(_changed, whole=whole, ordered=ordered) if json else apply_merge_patch
     if validation == _IGNORE:
         return apply(live, body), []
     strict = (json_patch.read_operations if json else json_patch.read_merge)(body).strict
     return apply(live, body), strict
 
 
-def _changed(live: Object, body: bytes, *, whole: bool) -> Any:
+def _changed(live: Object, body: bytes, *, whole: bool, ordered: bool) -> Any:
     """The outermost object is a map in Go, whose keys are sorted."""
-    value = apply_json_patch(live, body, whole=whole)
+    visited: list[Object] | None = [] if ordered else None
+    value = apply_json_patch(live, body, whole=whole, visited=visited)
+    for each in visited or ():
+        members = sorted(each.items())
+        each.clear()
+        each.update(members)
     return {name: value[name] for name in sorted(value)} if isinstance(value, dict) else value
 
 
@@ -113,7 +119,7 @@ def decoded(
         raise unreadable(value, why)
     if resource.custom:
         return _custom(request, scope, value, validation, patch_errors)
-    _check_kind(request, scope, value)
+    _check_kind(request, scope, value, validation, patch_errors)
     result = decode(value, resource.gvk, resource.schema, validation, patch_errors)
     request.warnings.extend(result.warnings)
     result.object.setdefault("metadata", {})
@@ -178,14 +184,16 @@ def unreadable(value: Any, why: str) -> StatusError:
     return errors.invalid(errors.GroupKind("", ""), "", [problem])
 
 
-def _check_kind(request: Request, scope: Scope, value: Object) -> None:
+def _check_kind(
+    request: Request, scope: Scope, value: Object, validation: str, patch_errors: Sequence[str]
+) -> None:
     """Patches may not change the kind. A missing kind is the resource's."""
     resource = scope.resource
     group, _, version = (value.get("apiVersion") or "").rpartition("/")
     if not version and group not in ("", resource.group):
         raise unreadable(value, decoder.missing_version(dumps(value)))
-    if not version:  # read as the internal version, whose fields have other names: it has no metadata.name
-        check_name({"metadata": {}}, request.info.name)
+    if not version:
+        _read_internally(request, scope, value, validation, patch_errors)
     gvk = GroupVersionKind(group, version, value.get("kind") or resource.kind)
     if (gvk.group, gvk.kind) == (resource.group, resource.kind) and scope.services.table.by_kind(*gvk):
         return
@@ -195,6 +203,22 @@ def _check_kind(request: Request, scope: Scope, value: Object) -> None:
         into = f"{resource.group.partition('.')[0] or 'core'}.{resource.kind}"
         why = f"converting ({gvk.version}.{gvk.kind}) to ({into}): unknown conversion"
     raise unreadable(value, why)
+
+
+def _read_internally(
+    request: Request, scope: Scope, value: Object, validation: str, patch_errors: Sequence[str]
+) -> None:
+    """Without a version, an object is read as the internal type, whose fields have other names than JSON's.
+
+    Known are the fields of its embedded metadata; no object thus has a name, unless it has it outside.
+    """
+    metadata = scope.resource.schema.fields["metadata"].schema.fields
+    unknown = [f'unknown field "{name}"' for name in value if name not in {"kind", "apiVersion", *metadata}]
+    strict = kept_errors([*patch_errors, *unknown]) if validation != _IGNORE else []
+    if strict and validation == _STRICT:
+        raise unreadable(value, f"strict decoding error: {', '.join(strict)}")
+    request.warnings.extend(decoder.lines(strict))
+    check_name({"metadata": {}}, request.info.name)
 
 
 def check_custom_kind(scope: Scope, obj: Object) -> None:
@@ -232,7 +256,7 @@ def strategically_patched(
         raw = raw_fields(schema)
         merged = merge_strategic(live if raw is None else plain(live), patch, schema)
         decoder.check_depth(merged, decoder.MAX_OBJECT_DEPTH)
-        walked, dropped = _typed(merged, schema)
+        walked, dropped = typed(merged, schema)
         decoder.keep_reset(merged, walked)
         if raw is not None:
             raw.sort(walked)
@@ -248,7 +272,8 @@ def strategically_patched(
     return Decoded(walked, strict, gvk)
 
 
-def _typed(merged: Object, schema: Schema) -> tuple[Any, bool]:
+def typed(merged: Object, schema: Schema) -> tuple[Any, bool]:
+    """Makes an object of a Go type; true if the map has fields that the type has not. Raises ShapeError."""
     try:
         return normalise_and_report(merged, schema)
     except WrongShape:
