@@ -22,6 +22,7 @@ JSONSchema = Mapping[str, Any]
 _REQUEST = 3 * 1024 * 1024  # the largest request in bytes
 _DATE, _LEAST_TIME, _MOST_TIME, _LEAST_DURATION, _MOST_DURATION = 12, 21, 32, 3, 32
 _TEXT_QUOTES, _BOOLEAN, _NUMBER = 2, 4, 1
+_NO_INT_OR_STRING = "invalid data, expected XIntOrString value to be either a string or integer"
 _TEXT: JSONSchema = {"type": "string"}
 _META: JSONSchema = {"type": "object", "properties": {"name": _TEXT, "generateName": _TEXT}}
 
@@ -33,7 +34,7 @@ def declare(schema: JSONSchema, root: bool = False, name: str = "selfType") -> D
     begins the names of the object types in it.
     """
     if schema.get("x-kubernetes-int-or-string"):
-        return Declared(types.DYN, _most_characters(schema), smallest=1, schema=schema)
+        return Declared(types.DYN, _most_characters(schema), smallest=1, schema=schema, plain=False)
     if root:
         schema = _with_metadata(schema)
     match schema.get("type"):
@@ -159,6 +160,10 @@ def to_value(data: Any, declared: Declared) -> Any:
 def _scalar(data: Any, declared: Declared) -> Any:
     if declared.type == types.DOUBLE:
         return float(data) if isinstance(data, int) and not isinstance(data, bool) else data
+    if declared.type == types.DYN:
+        if isinstance(data, bool) or not isinstance(data, int | str):
+            raise EvaluationError(_NO_INT_OR_STRING)
+        return data
     if not isinstance(data, str):
         return data
     try:

@@ -320,7 +320,7 @@ class StoredDefinitions:
             known.follow(found)
             return known
         if known is None or known.uid != found.uid:
-            self._store.raise_horizon(found.stored_as, entry.created)
+            self._store.begin_cache(found.stored_as, entry.created)
         else:
             self._store.refill(found.stored_as)  # its watches end, too (customresource_handler.go)
         return found

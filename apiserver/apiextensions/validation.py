@@ -31,7 +31,12 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.apiextensions import conditions
 from kubeskew.apiserver.features import SchemaFeatures
 from kubeskew.apiserver.structuralschema import conversion, has_defaults, validate_definition
-from kubeskew.apiserver.structuralschema.rule_programs import FieldPathError, read_field_path
+from kubeskew.apiserver.structuralschema.definitions import no_structure
+from kubeskew.apiserver.structuralschema.rule_programs import (
+    FieldPathError,
+    UnknownFieldError,
+    read_field_path,
+)
 from kubeskew.apiserver.webhooks.validation import (
     review_version_errors,
     validate_ca_bundle,
@@ -39,6 +44,7 @@ from kubeskew.apiserver.webhooks.validation import (
     validate_url,
 )
 
+_NIL_POINTER = "panic: runtime error: invalid memory address or nil pointer dereference"
 _LIFTED = ("schema", "subresources", "additionalPrinterColumns", "selectableFields")
 _NAMES = {"schema": "validation"}
 _PATH = "spec.conversion"
@@ -288,6 +294,9 @@ def _selectable(place: Place, fields: list[Object], path: str) -> Iterator[Field
         )
         yield invalid(path, "", f"may only be set when {where}")
         return
+    broken = no_structure(schema)
+    if broken is not None:
+        yield invalid(child(place.path, "schema.openAPIV3Schema"), "", broken)
     seen: set[str] = set()
     for position, field in enumerate(fields):
         at, given = child(index(path, position), "jsonPath"), field.get("jsonPath") or ""
@@ -295,8 +304,10 @@ def _selectable(place: Place, fields: list[Object], path: str) -> Iterator[Field
             yield required(at)
             continue
         try:
-            shown, found = read_field_path(given, schema, brackets=False)
+            shown, found = read_field_path(given, schema if broken is None else {}, brackets=False)
         except FieldPathError as error:
+            if broken is not None and isinstance(error, UnknownFieldError):  # looked for in a nil schema
+                raise RuntimeError(_NIL_POINTER) from None
             yield invalid(at, given, f"is an invalid path: {error}")
             continue
         if shown.partition(".")[0] == "metadata":

@@ -299,8 +299,8 @@ class Store(Protocol):
         """
         ...
 
-    def horizon(self, resource: str) -> int:
-        """All successors of this revision are known for `resource`."""
+    def horizon(self) -> int:
+        """Returns the revision that was compacted last: what came after is known."""
         ...
 
     def cached_since(self, resource: str) -> int:
@@ -317,9 +317,9 @@ class Store(Protocol):
         """Counts the fillings of the watch cache of `resource`, and the objects in all of them."""
         ...
 
-    def raise_horizon(self, resource: str, revision: int) -> None:
-        """Compacts for `resource` everything older than `revision`, at which a custom resource was
-        created.
+    def begin_cache(self, resource: str, revision: int) -> None:
+        """Says that the watch cache of a custom resource was filled at a revision at the earliest, at which
+        its definition was created. Lists at older revisions are answered all the same.
         """
         ...
 

@@ -210,7 +210,7 @@ class CachedStore:
         self._window = Window(0)
         self._watches = Watches()
         self._compacted = 0
-        self._horizons: dict[str, int] = {}
+        self._begun: dict[str, int] = {}
         self._refilled: dict[str, int] = {}
         self._loads = 0  # how often memory was filled from the log
         self._refills: Counter[str] = Counter()
@@ -298,7 +298,7 @@ class CachedStore:
         limit: int = 0,
         matches: Matches | None = None,
     ) -> Page:
-        self._check(revision, resource)
+        self._check(revision)
         if revision == self._revision:
             return self.list(resource, namespace, after, limit, matches)
         if revision >= self._window.start:
@@ -310,10 +310,9 @@ class CachedStore:
             then.load(await self._log.at(revision, resource, namespace))
         return page(then, revision, namespace, after, limit, matches)
 
-    def _check(self, revision: int, resource: str) -> None:
-        horizon = self.horizon(resource)
-        if revision < horizon:
-            raise CompactedError(revision, horizon)
+    def _check(self, revision: int) -> None:
+        if revision < self._compacted:
+            raise CompactedError(revision, self._compacted)
         if revision > self._revision:
             raise FutureRevisionError(revision, self._revision)
 
@@ -423,7 +422,7 @@ class CachedStore:
     # Watching
 
     def watch(self, resource: str, namespace: str | None, name: str | None, since: int) -> Cursor:
-        self._check(since, resource)
+        self._check(since)
         if self._closed:
             raise StorageError("the store is closed")
         return Cursor(self, self._watches, (resource, namespace, name), since)
@@ -434,11 +433,11 @@ class CachedStore:
 
     # Forgetting
 
-    def horizon(self, resource: str) -> int:
-        return max(self._compacted, self._horizons.get(resource, 0))
+    def horizon(self) -> int:
+        return self._compacted
 
     def cached_since(self, resource: str) -> int:
-        return max(self._loaded, self._refilled.get(resource, 0), self._horizons.get(resource, 0))
+        return max(self._loaded, self._refilled.get(resource, 0), self._begun.get(resource, 0))
 
     def refill(self, resource: str) -> None:
         self._refilled[resource] = self._revision
@@ -448,8 +447,8 @@ class CachedStore:
     def fillings(self, resource: str) -> tuple[int, int]:
         return self._loads + self._refills[resource], self._filled_with[resource]
 
-    def raise_horizon(self, resource: str, revision: int) -> None:
-        self._horizons[resource] = max(revision, self._horizons.get(resource, 0))
+    def begin_cache(self, resource: str, revision: int) -> None:
+        self._begun[resource] = max(revision, self._begun.get(resource, 0))
 
     async def compact(self, revision: int) -> None:
         await self._log.compact(revision)

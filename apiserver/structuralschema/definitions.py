@@ -505,7 +505,7 @@ def _check(
 ) -> list[FieldError]:
     at = child(path, "openAPIV3Schema")
     errors = [*_root(props, at, with_status)]
-    broken = _no_structure(props)
+    broken = no_structure(props)
     context: rule_validation.Context | None = None
     if broken is None:
         structure = validate_structure(props, at)
@@ -545,17 +545,19 @@ def _root(props: Object, at: str, with_status: bool) -> Iterator[FieldError]:
         yield forbidden(child(at, "nullable"), "nullable cannot be true at the root")
 
 
-def _no_structure(props: Any) -> str | None:
-    """None if a structural schema can be made of this, else the reason why it cannot."""
+def no_structure(props: Any) -> str | None:
+    """Returns why no structural schema can be made of this; None if one can."""
     if not isinstance(props, dict):
         return None
     for name, shown in _NO_STRUCTURE:
         if props.get(name) not in (None, "", {}):
             return f"OpenAPIV3Schema '{shown}' is not supported"
     if isinstance(props.get("items"), list) and props["items"]:
-        return "OpenAPIV3Schema 'items' must be an object, but is an array"
+        return "OpenAPIV3Schema 'items' must be a schema, but is an array"
+    if props.get("x-kubernetes-preserve-unknown-fields") is False:
+        return "internal error: 'x-kubernetes-preserve-unknown-fields' must be true or undefined"
     for below in _below(props):
-        why = _no_structure(below)
+        why = no_structure(below)
         if why is not None:
             return why
     return None

@@ -93,8 +93,8 @@ class Structural:
 
     @cached_property
     def check_default(self) -> NodeCheck:
-        """In a default, what is an integer or a string may be anything."""
-        return compile_check(_without_int_or_string(self.props), self.features)
+        """In a default, what is an integer or a string may be anything, and every format counts."""
+        return compile_check(_without_int_or_string(self.props), None)
 
     @cached_property
     def rule_tree(self) -> RuleNode | None:

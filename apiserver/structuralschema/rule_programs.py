@@ -33,6 +33,13 @@ class FieldPathError(ValueError):
     """The path names no field; the text is upstream's."""
 
 
+class UnknownFieldError(FieldPathError):
+    """The path is well formed, and the schema has no such field."""
+
+    def __init__(self) -> None:
+        super().__init__("does not refer to a valid field")
+
+
 def read_field_path(path: str, props: Object, *, brackets: bool = True) -> tuple[str, Object]:
     """The path comes as errors show it, without a leading dot, with the schema of its field."""
     tokens = iter(_TOKEN.findall(path))
@@ -77,11 +84,11 @@ def _step(shown: str, node: Object, name: str) -> tuple[str, Object]:
     if properties:
         below = properties.get(name)
         if below is None:
-            raise FieldPathError("does not refer to a valid field")
+            raise UnknownFieldError
         return (f"{shown}.{name}" if shown else name), below
     if extra is not None:
         return f"{shown}[{name}]", extra if isinstance(extra, dict) else {}
-    raise FieldPathError("does not refer to a valid field")
+    raise UnknownFieldError
 
 
 @dataclass(slots=True)

@@ -145,16 +145,18 @@ def types_of(props: Object) -> list[str]:
     return [props["type"]] if props.get("type") else []
 
 
-def format_of(props: Object, features: SchemaFeatures) -> str:
-    """Empty if the schema has no format that the release knows."""
-    name = props.get("format") or ""
+def format_of(props: Object, formats: SchemaFeatures | None) -> str:
+    """Returns the format that counts: one that the release knows; with None, as for defaults, any."""
     types = types_of(props)
-    return name if name and is_known(name, types[0] if len(types) == 1 else "", features) else ""
+    name = props.get("format") or ""
+    if formats is None:
+        return name
+    return name if name and is_known(name, types[0] if len(types) == 1 else "", formats) else ""
 
 
-def type_check(props: Object, features: SchemaFeatures) -> Check | None:
+def type_check(props: Object, formats: SchemaFeatures | None) -> Check | None:
     """None if the schema has neither type nor format."""
-    types, form = types_of(props), format_of(props, features)
+    types, form = types_of(props), format_of(props, formats)
     if not types and not form:
         return None
     nullable, wanted = bool(props.get("nullable")), ",".join(types)
@@ -211,9 +213,9 @@ def text_check(props: Object) -> Check | None:
     return check
 
 
-def format_check(props: Object, features: SchemaFeatures) -> Check | None:
+def format_check(props: Object, formats: SchemaFeatures | None) -> Check | None:
     """None if the schema has no string format that the release checks."""
-    form = format_of(props, features)
+    form = format_of(props, formats)
     has_format = check_of(form) if form else None
     if has_format is None:
         return None
@@ -254,13 +256,13 @@ def _is(value: Any, allowed: Any) -> bool:
 # --- numbers ---------------------------------------------------------------------------------------------
 
 
-def number_check(props: Object, features: SchemaFeatures) -> Check | None:
+def number_check(props: Object, formats: SchemaFeatures | None) -> Check | None:
     """The order is: range of the format, multipleOf, minimum, maximum."""
-    types, form = types_of(props), format_of(props, features)
+    types, form = types_of(props), format_of(props, formats)
     kind = types[0] if len(types) == 1 else ""
     ranged = form if kind else ""
     called = f"with format {form}" if form else "(default format)"
-    if kind == "integer" and not ranged:
+    if kind == "integer" and ranged not in _RANGES:
         ranged = "int64"
     bounds: list[tuple[str, Bound]] = []
     for name, prefix in _LIMITS:
@@ -331,17 +333,17 @@ def _multiple(factor: float) -> Bound:
     return check
 
 
-def compile_check(props: Object, features: SchemaFeatures, *, root: bool = False) -> NodeCheck:
+def compile_check(props: Object, formats: SchemaFeatures | None, *, root: bool = False) -> NodeCheck:
     """At the root, apiVersion and kind never ratchet."""
-    kind = type_check(props, features)
-    junctors = _junctors(props, features)
+    kind = type_check(props, formats)
+    junctors = _junctors(props, formats)
     enum = enum_check(props)
-    text = _both(text_check(props), format_check(props, features))
-    number = number_check(props, features)
-    lists = _list_check(props, features)
-    objects = _object_check(props, features, root=root)
+    text = _both(text_check(props), format_check(props, formats))
+    number = number_check(props, formats)
+    lists = _list_check(props, formats)
+    objects = _object_check(props, formats, root=root)
     # A format check counts only where there is one.
-    texts_count = 2 + (format_check(props, features) is not None)
+    texts_count = 2 + (format_check(props, formats) is not None)
     base = 3 + (kind is not None)  # final, junctors (twice), type
 
     def check(value: Any, old: Any, path: Path, errors: list[ValidationError]) -> int:
@@ -371,13 +373,13 @@ def compile_check(props: Object, features: SchemaFeatures, *, root: bool = False
             del errors[before:]
         return matches
 
-    only = _only_type(props, features)
+    only = _only_type(props, formats)
     return check if only is None else _shortened(check, only, base + 2 + (only is str))
 
 
-def _only_type(props: Object, features: SchemaFeatures) -> type | None:
+def _only_type(props: Object, formats: SchemaFeatures | None) -> type | None:
     kinds = {"string": str, "boolean": bool}
-    if format_of(props, features) or not _PLAIN.issuperset(props):
+    if format_of(props, formats) or not _PLAIN.issuperset(props):
         return None
     return kinds.get(props.get("type") or "")
 
@@ -403,9 +405,9 @@ def _both(first: Check | None, second: Check | None) -> Check | None:
 # --- lists and objects -----------------------------------------------------------------------------------
 
 
-def _list_check(props: Object, features: SchemaFeatures) -> NodeCheck | None:
+def _list_check(props: Object, formats: SchemaFeatures | None) -> NodeCheck | None:
     items, most, least = props.get("items"), props.get("maxItems"), props.get("minItems")
-    item = compile_check(items, features) if isinstance(items, dict) else None
+    item = compile_check(items, formats) if isinstance(items, dict) else None
     find = item_finder(props)
     if item is None and most is None and least is None:
         return None
@@ -429,14 +431,14 @@ def _list_check(props: Object, features: SchemaFeatures) -> NodeCheck | None:
     return check
 
 
-def _object_check(props: Object, features: SchemaFeatures, *, root: bool) -> NodeCheck:
+def _object_check(props: Object, formats: SchemaFeatures | None, *, root: bool) -> NodeCheck:
     most, least = props.get("maxProperties"), props.get("minProperties")
     properties = {
-        name: compile_check(prop, features) for name, prop in (props.get("properties") or {}).items()
+        name: compile_check(prop, formats) for name, prop in (props.get("properties") or {}).items()
     }
     required: Sequence[str] = props.get("required") or ()
     extra = props.get("additionalProperties")
-    additional = compile_check(extra, features) if isinstance(extra, dict) else None
+    additional = compile_check(extra, formats) if isinstance(extra, dict) else None
     closed = extra is False
     looks = bool(properties) or additional is not None or closed
 
@@ -469,14 +471,14 @@ def _object_check(props: Object, features: SchemaFeatures, *, root: bool) -> Nod
 # --- anyOf, oneOf, allOf, not ----------------------------------------------------------------------------
 
 
-def _junctors(props: Object, features: SchemaFeatures) -> NodeCheck | None:
+def _junctors(props: Object, formats: SchemaFeatures | None) -> NodeCheck | None:
     parts = [
-        make([compile_check(prop, features) for prop in props[name]])
+        make([compile_check(prop, formats) for prop in props[name]])
         for name, make in (("anyOf", _any_of), ("oneOf", _one_of), ("allOf", _all_of))
         if props.get(name)
     ]
     if isinstance(props.get("not"), dict):
-        parts.append(_not(compile_check(props["not"], features)))
+        parts.append(_not(compile_check(props["not"], formats)))
     if not parts:
         return None
 

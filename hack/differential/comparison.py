@@ -13,6 +13,7 @@ _STEP = re.compile(r"step (\d+): (.*)", re.DOTALL)
 _QUOTED = re.compile(r'"[^"]*"|\'[^\']*\'|`[^`]*`|\b\d+\b|\$\{\w+\}|<[^>]*>')
 _GENERATED = re.compile(r"\b([abc]-)[bcdfghjklmnpqrstvwxz2456789]{5}\b")
 _UNTYPED = re.compile(r"failed to create typed patch object \([^)]*\): ")
+_TYPE = re.compile(r"\bselfType\d+")  # numbered by the process, across all definitions that it has seen
 _INDEX = re.compile(r"\[\d+\]")
 
 
@@ -41,8 +42,9 @@ class Difference:
 
 
 def _with_fixed_names(run: Run) -> Run:
-    """Names that the server made of a prefix are drawn; the prefix is that of a history's name."""
-    run.answers = json.loads(_GENERATED.sub(r"\1<random>", json.dumps(run.answers)), object_hook=_sorted)
+    """Returns the run without names that the server drew: of objects with a prefix, of types in rules."""
+    text = _TYPE.sub("selfType", _GENERATED.sub(r"\1<random>", json.dumps(run.answers)))
+    run.answers = json.loads(text, object_hook=_sorted)
     return run
 
 

@@ -87,7 +87,8 @@ def _times(chance: random.Random) -> int:
     return chance.choices((0, 1, 2, 3, 5), (3, 4, 3, 2, 1))[0]
 
 
-def _saves(one: Named) -> dict[str, Any]:
+def saves(one: Named) -> dict[str, Any]:
+    """Returns what a write keeps of its answer: revision and uid."""
     return {"save": {f"rv-{one.number}": "metadata.resourceVersion", f"uid-{one.number}": "metadata.uid"}}
 
 
@@ -99,7 +100,7 @@ def _create(history: History, one: Named) -> None:
             body["metadata"]["generateName"] = body["metadata"].pop("name") + "-"
         else:
             one.body = body
-    history.request("POST", one.collection, body, history.options(one), **_saves(one))
+    history.request("POST", one.collection, body, history.options(one), **saves(one))
 
 
 def _update(history: History, one: Named) -> None:
@@ -109,7 +110,7 @@ def _update(history: History, one: Named) -> None:
         version := chance.choice(("", "", f"${{rv-{one.number}}}", "1"))
     ):
         body["metadata"]["resourceVersion"] = version
-    history.request("PUT", one.path, body, history.options(one), **_saves(one))
+    history.request("PUT", one.path, body, history.options(one), **saves(one))
 
 
 def _difference(old: Any, new: Any) -> Any:
@@ -139,7 +140,7 @@ def _merge(history: History, one: Named) -> None:
             )
         )
     history.request(
-        "PATCH", one.path, patch, history.options(one), headers={"Content-Type": kind}, **_saves(one)
+        "PATCH", one.path, patch, history.options(one), headers={"Content-Type": kind}, **saves(one)
     )
 
 
@@ -161,7 +162,7 @@ def _json_patch(history: History, one: Named) -> None:
             made["path"] = _pointer((*place.path[:-1], "-"))
         operations.append(made)
     history.request(
-        "PATCH", one.path, operations, history.options(one), headers={"Content-Type": JSON}, **_saves(one)
+        "PATCH", one.path, operations, history.options(one), headers={"Content-Type": JSON}, **saves(one)
     )
 
 
@@ -179,7 +180,7 @@ def _apply(history: History, one: Named) -> None:
     query = {"fieldManager": chance.choice(("one", "two", "three")), **history.options(one)}
     if chance.random() < 0.4:
         query["force"] = "true"
-    history.request("PATCH", one.path, body, query, headers={"Content-Type": APPLY}, **_saves(one))
+    history.request("PATCH", one.path, body, query, headers={"Content-Type": APPLY}, **saves(one))
 
 
 def _status(history: History, one: Named) -> None:
@@ -201,11 +202,11 @@ def _status(history: History, one: Named) -> None:
                 body,
                 history.options(one),
                 headers={"Content-Type": MERGE},
-                **_saves(one),
+                **saves(one),
             )
         else:
             body = {**copy.deepcopy(one.body), "status": status}
-            history.request("PUT", f"{one.path}/status", body, history.options(one), **_saves(one))
+            history.request("PUT", f"{one.path}/status", body, history.options(one), **saves(one))
     elif others:
         _other_subresource(history, one, chance.choice(others))
 
@@ -256,7 +257,7 @@ def _other_subresource(history: History, one: Named, name: str) -> None:
         return history.request(
             "PATCH", path, patch, history.options(one), headers={"Content-Type": STRATEGIC}
         )
-    return history.request("PUT", path, changed, history.options(one), **_saves(one))
+    return history.request("PUT", path, changed, history.options(one), **saves(one))
 
 
 def _resources(resource: Resource) -> Any:
@@ -342,7 +343,7 @@ def _list(history: History, one: Named) -> None:
     return history.request("GET", one.collection, None, query, **more)
 
 
-_WAYS: Mapping[Callable[[History, Named], None], int] = {
+WAYS: Mapping[Callable[[History, Named], None], int] = {
     _create: 8,
     _update: 6,
     _merge: 7,
@@ -377,7 +378,7 @@ def history(objects: Objects, seed: int) -> dict[str, Any]:
         _create(made, one)
     for _ in range(chance.randrange(6, 20)):
         one = chance.choice(made.held)
-        way = chance.choices([*_WAYS], [*_WAYS.values()])[0]
+        way = chance.choices([*WAYS], [*WAYS.values()])[0]
         if "update" in one.resource.verbs:
             way(made, one)
         else:

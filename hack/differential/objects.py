@@ -13,6 +13,7 @@ import yaml
 from kubeskew.apimachinery.catalogue.table import Catalogue
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apimachinery.schema import Field, Kind, Schema
+from kubeskew.apiserver.features import SchemaFeatures
 
 FILE = Path(__file__).with_name("objects.yaml")
 _DEPTH = 4  # of a value that is made up
@@ -112,7 +113,7 @@ class Objects:
     """The kinds that a release serves by default, with sound objects of each."""
 
     def __init__(self, catalogue: Catalogue) -> None:
-        self._catalogue = catalogue
+        self.schema_features = SchemaFeatures.of(catalogue.gates)
         sound = [
             (resource, each)
             for each in yaml.safe_load(FILE.read_text())

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from kubeskew.apimachinery.field import FieldError, invalid
+from kubeskew.apimachinery.go_formats import float_text
 from kubeskew.apimachinery.names import qualified_name
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver import structuralschema
@@ -224,7 +225,7 @@ def _go(value: Any) -> str:
         return f"map[{' '.join(f'{key}:{_go(value[key])}' for key in sorted(value))}]"
     if isinstance(value, list):
         return f"[{' '.join(map(_go, value))}]"
-    return str(value)
+    return float_text(value) if isinstance(value, float) else str(value)
 
 
 def _go_type(value: Any) -> str:

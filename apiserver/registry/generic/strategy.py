@@ -113,6 +113,7 @@ class Strategy:
     generation_ignores: ClassVar[frozenset[str]] = frozenset(
         {"metadata", "status"}
     )  # fields whose changes do not count
+    counts_dropped_fields: ClassVar[bool] = False  # the generation grows before fields of gates are dropped
     exclusive: ClassVar[bool] = False  # objects share some values with no other: creates under way count, too
     weight: ClassVar[int] = 1  # cost of checking a byte, relative to other kinds: some compile expressions
     core_metadata: ClassVar[bool] = True  # finalizers are standard or qualified: not all groups ask that

@@ -104,7 +104,7 @@ async def test_a_compacted_log_is_branched(storage, tmp_path, revision):
     await storage.branch(source, target, note(revision))
     async with await CachedStore.open(await storage.log(target, CLOCK), CLOCK) as store:
         assert digest(store.list("pods").entries) == expected
-        assert store.horizon("pods") == 5
+        assert store.horizon() == 5
         assert (await store.write(create(pod("new")))).revision == revision + 1
     reader = await storage.reader(target)
     assert len({*(await reader.hashes())}) == 1

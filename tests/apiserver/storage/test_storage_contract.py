@@ -311,7 +311,7 @@ class TestStore:
             await store.write(create(pod(f"p{i}")))
         store.refill("widgets.example.com")
         assert (store.cached_since("pods"), store.cached_since("widgets.example.com")) == (began, began + 3)
-        assert store.horizon("widgets.example.com") == 0
+        assert store.horizon() == 0
 
     async def test_fillings_of_a_cache_are_counted(self, store: CachedStore):
         """A cache is filled with what is there: as the store begins, and whenever it is filled again."""
@@ -323,18 +323,20 @@ class TestStore:
 
         assert store.fillings("pods") == (2, 2)
 
-    async def test_the_horizon_moves_with_compaction_and_by_resource(self, store: CachedStore):
-        """Older revisions are refused: after compaction for all, for a young resource before its birth."""
+    async def test_the_horizon_moves_with_compaction(self, store: CachedStore):
+        """Compacted revisions are refused; one from before the cache of a young resource is known."""
         for i in range(5):
             await store.write(create(pod(f"p{i}")))
-        store.raise_horizon("widgets.example.com", 4)
-        assert (store.horizon("pods"), store.horizon("widgets.example.com")) == (0, 4)
+        began = store.cached_since("pods")
+        store.begin_cache("widgets.example.com", 4)
+        assert (store.cached_since("pods"), store.cached_since("widgets.example.com")) == (began, 4)
+        assert (await store.list_at(2, "widgets.example.com")).entries == []
         await store.compact(3)
-        assert (store.horizon("pods"), store.horizon("widgets.example.com")) == (3, 4)
+        assert store.horizon() == 3
         with pytest.raises(CompactedError):
             await store.list_at(2, "pods")
         with pytest.raises(CompactedError):
-            store.watch("widgets.example.com", None, None, 3)
+            store.watch("widgets.example.com", None, None, 2)
         assert len((await store.list_at(3, "pods")).entries) == 2
 
     async def test_the_future_is_refused(self, store: CachedStore):

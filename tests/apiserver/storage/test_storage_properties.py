@@ -60,7 +60,7 @@ class Run:
         return update(current, value, current.revision + (what == "stale"))
 
     def _watch(self, key: Key, width: int) -> None:
-        since = max(self.store.horizon(key.resource), self.store.revision - 3)
+        since = max(self.store.horizon(), self.store.revision - 3)
         namespace = key.namespace if width > 0 else None
         name = key.name if width > 1 else None
         watch = self.store.watch(key.resource, namespace, name, since)
@@ -86,7 +86,7 @@ class Run:
         assert self.store.list(resource).entries == sorted(wanted, key=lambda entry: entry.key.path)
 
     async def _check_past(self) -> None:
-        for revision in range(max(1, self.store.horizon("pods")), self.store.revision + 1):
+        for revision in range(max(1, self.store.horizon()), self.store.revision + 1):
             then = fold(event for event in self.history if event.revision <= revision)
             wanted = sorted(
                 (entry for entry in then.values() if entry.key.resource == "pods"),

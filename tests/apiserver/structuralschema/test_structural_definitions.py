@@ -206,6 +206,39 @@ def texts(schema: dict[str, Any]) -> list[str]:
             ],
         ),
         (
+            {"type": "integer", "format": "double", "default": 1.5},
+            [
+                f'{X}.default: Invalid value: "float64":  in body must be of type double: "float64"',
+                (
+                    f'{X}.default: Invalid value: "": Checked value must be of type integer '
+                    "with format double in "
+                ),
+            ],
+        ),
+        (
+            {"type": "string", "format": "other", "default": 5},
+            [f'{X}.default: Invalid value: "int64":  in body must be of type other: "int64"'],
+        ),
+        (
+            {"type": "object", "x-kubernetes-preserve-unknown-fields": False, "default": "text"},
+            [
+                f"{X}.x-kubernetes-preserve-unknown-fields: Invalid value: false: must be true or undefined",
+            ],
+        ),
+        (
+            {
+                "x-kubernetes-int-or-string": True,
+                "default": True,
+                "x-kubernetes-validations": [{"rule": "self.find('[0-9]+') != ''"}],
+            },
+            [
+                (
+                    f'{X}.default: Invalid value: "": invalid data, expected XIntOrString value to be '
+                    "either a string or integer evaluating rule: self.find('[0-9]+') != ''"
+                ),
+            ],
+        ),
+        (
             {"type": "object", "default": {"b": 1, "a": 2}, "properties": {"a": {"type": "integer"}}},
             [
                 f'{X}.default: Invalid value: {{"a":2,"b":1}}: must not have unknown fields',
