@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from kubeskew.apimachinery.go_formats import as_written
+from kubeskew.apimachinery.golang.device_structs import imported_struct
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version, entry
 
@@ -62,7 +63,7 @@ class InternalTypes:
         found: Object = {}
         for name, inner in _fields_of(self._version)[sort]:
             if inner == "m":
-                found |= _sorted(value.get("metadata") or {})
+                found |= imported_struct(_sorted(value.get("metadata") or {}), "metav1.ObjectMeta")
             else:
                 found[name] = self.shown(given.get(_external(name)), inner)
         return found

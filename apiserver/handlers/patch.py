@@ -59,7 +59,7 @@ async def patch(request: Request, scope: Scope) -> Response:
     write = write_of(request, scope, dry_run=options.dry_run)
     codec, registry = scope.services.codec, scope.registry
     config = await in_thread(body, lambda: read_configuration(body)) if apply else None
-    patcher = _patcher(request, scope, body, content_type, options.field_validation)
+    patcher = _patcher(request, scope, body, content_type, options.field_validation, write)
 
     async def transform(current: Object | None) -> Object:
         if current is None and not apply:  # even of a kind that a PUT may create
@@ -86,13 +86,16 @@ async def patch(request: Request, scope: Scope) -> Response:
 # --- the three patches -------------------------------------------------------------------------------------
 
 
-def _patcher(request: Request, scope: Scope, body: bytes, content_type: str, validation: str) -> Patcher:
+def _patcher(
+    request: Request, scope: Scope, body: bytes, content_type: str, validation: str, write: WriteRequest
+) -> Patcher:
     """Patched objects are decoded and defaulted as if they had been sent."""
 
     def strategic(live: Object) -> Object:
         resource = scope.resource
         found = patches.strategically_patched(live, body, resource.gvk, resource.schema, validation)
         request.warnings.extend(found.warnings)
+        write.given = lambda: found.merged
         found.object.setdefault("metadata", {})
         return scope.services.codec.default(found.object, resource)
 
@@ -116,6 +119,7 @@ def _patcher(request: Request, scope: Scope, body: bytes, content_type: str, val
         value, strict = patches.patched(live, body, content_type, validation, whole=whole, ordered=ordered)
         if scope.resource.custom and content_type == MERGE_PATCH:
             value = sorted_maps(value)
+        write.given = lambda: value
         raw = None if scope.resource.custom else raw_fields(scope.resource.schema)
         if raw is not None and content_type == JSON_PATCH:
             sort_along(value, body)
@@ -166,6 +170,7 @@ def _applied(
         why = decode_errors.explain(config.value, scope.resource.schema)
         raise _unconverted(config, why) from None
     check_repeated(request, config, options.field_validation)
+    write.given = lambda: new
     obj = _defaulted(scope, live, new) if scope.resource.custom else _converted(scope, new, config)
     raw = None if scope.resource.custom else raw_fields(scope.resource.schema)
     if raw is not None:

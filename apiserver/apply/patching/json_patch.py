@@ -109,22 +109,39 @@ class _StepError(Exception):
     """An operation failed; the text is upstream's."""
 
 
+class Visited:
+    """Objects that a patch has read: Go writes them with sorted keys, others as they are."""
+
+    def __init__(self) -> None:
+        self._objects: list[Object] = []
+
+    def add(self, value: Object) -> None:
+        self._objects.append(value)
+
+    def sort(self) -> None:
+        """Sorts the keys of each, in place."""
+        for value in self._objects:
+            members = sorted(value.items())
+            value.clear()
+            value.update(members)
+
+
 def apply_json_patch(
-    doc: Any, patch: bytes | Any, *, whole: bool = True, visited: list[Object] | None = None
+    doc: Any, patch: bytes | Any, *, whole: bool = True, visited: Visited | None = None
 ) -> Any:
     """Applies the operations of `patch` (bytes, or their JSON value) to `doc`; raises PatchError.
 
     Before v4.12.0 (not `whole`) the path of a replacement or a test could not be that of all of `doc`.
-    `visited` gets the objects that the operations read: Go writes their keys in order.
+    `visited` gets the objects that the operations read.
     """
     operations = _read(patch)
     result = clone(doc)
-    visit = _no_visit if visited is None else visited.append
+    visit = _no_visit if visited is None else visited.add
     steps: dict[str, Step] = {
         "add": partial(_add, visit=visit),
         "remove": partial(_remove, visit=visit),
         "move": partial(_move, visit=visit),
-        "copy": _Copier(visit),
+        "copy": _Copier(visit, visited),
         "replace": partial(_replace, whole=whole, visit=visit),
         "test": partial(_test, whole=whole, visit=visit),
     }
@@ -342,8 +359,9 @@ def _move(doc: Any, operation: Operation, *, visit: Visit) -> Any:
 class _Copier:
     """All `copy` operations of one patch together may add MAX_COPIED bytes."""
 
-    def __init__(self, visit: Visit) -> None:
+    def __init__(self, visit: Visit, visited: Visited | None) -> None:
         self._visit = visit
+        self._visited = visited
         self._copied = 0
 
     def __call__(self, doc: Any, operation: Operation) -> Any:
@@ -358,6 +376,8 @@ class _Copier:
             raise _StepError(
                 f"copy operation does not apply: doc is missing destination path: {path}: {_MISSING}"
             )
+        if self._visited is not None:
+            self._visited.sort()  # copies are made of what is written
         self._count(value)
         _within("error while adding value during copy", _add_to, *found, clone(value))
         return doc

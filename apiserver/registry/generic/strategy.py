@@ -95,6 +95,7 @@ class StrategyContext(NamedTuple):
     dry_run: bool = False
     warn: Callable[[Iterable[str]], None] = lambda _: None  # the writer, even if the write is refused
     counted: StrategyMetrics | None = None  # counts what strategies do
+    given: Callable[[], Any] | None = None  # returns the object as it was sent, or made by a patch
 
 
 def _is_declared(ctx: StrategyContext) -> bool:

@@ -27,6 +27,7 @@ from kubeskew.apiserver.apply.patching.strategic import load_strategic, merge_st
 from kubeskew.apiserver.apply.patching.values import show
 from kubeskew.apiserver.decoding import decoder
 from kubeskew.apiserver.decoding.decoder import Decoded, Parsed, duplicates
+from kubeskew.apiserver.decoding.go_json import escaped
 from kubeskew.apiserver.http import media_types
 from kubeskew.apiserver.http.media_types import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from kubeskew.apiserver.http.request import Request
@@ -98,12 +99,10 @@ def patched(
 
 def _changed(live: Object, body: bytes, *, whole: bool, ordered: bool) -> Any:
     """The outermost object is a map in Go, whose keys are sorted."""
-    visited: list[Object] | None = [] if ordered else None
+    visited = json_patch.Visited() if ordered else None
     value = apply_json_patch(live, body, whole=whole, visited=visited)
-    for each in visited or ():
-        members = sorted(each.items())
-        each.clear()
-        each.update(members)
+    if visited is not None:
+        visited.sort()
     return {name: value[name] for name in sorted(value)} if isinstance(value, dict) else value
 
 
@@ -180,7 +179,7 @@ def _why(error: StatusError, kind: str) -> str:
 
 
 def unreadable(value: Any, why: str) -> StatusError:
-    problem = field.invalid("patch", dumps(value).decode(), why)
+    problem = field.invalid("patch", escaped(dumps(value).decode()), why)
     return errors.invalid(errors.GroupKind("", ""), "", [problem])
 
 
@@ -240,9 +239,17 @@ def check_custom_kind(scope: Scope, obj: Object) -> None:
         raise errors.invalid(group_kind, obj["metadata"].get("name", ""), problems)
 
 
+class Merged(NamedTuple):
+    """An object that a strategic merge patch made; `merged` is its map, before it was typed."""
+
+    object: Object
+    warnings: list[str]
+    merged: Object
+
+
 def strategically_patched(
     live: Object, body: bytes, gvk: GroupVersionKind, schema: Schema, validation: str
-) -> Decoded:
+) -> Merged:
     """The patched object is typed; raises StatusError, and 422 with the patch as value.
 
     A kind that the patch sets is ignored. `validation` is the request's fieldValidation.
@@ -269,7 +276,7 @@ def strategically_patched(
     if strict and validation == "Strict":
         raise _unreadable(patch, f"strict decoding error: {', '.join(strict)}")
     walked["apiVersion"], walked["kind"] = gvk.api_version, gvk.kind
-    return Decoded(walked, strict, gvk)
+    return Merged(walked, strict, merged)
 
 
 def typed(merged: Object, schema: Schema) -> tuple[Any, bool]:

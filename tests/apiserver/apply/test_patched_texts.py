@@ -32,7 +32,8 @@ async def secret(api):
     ("kind", "patch", "order", "labels", "why"),
     [
         ("merge", {"data": {"x": "no!"}}, "struct", ["a", "b"], "illegal base64 data at input byte 2"),
-        ("merge", {"kind": "Other", "metadata": {"labels": {"0": "3"}}}, "map", ["0", "a", "b"], UNREGISTERED),
+        ("merge", {"kind": "Other", "metadata": {"labels": {"0": "3"}}}, "map", ["0", "a", "b"],
+         UNREGISTERED),
         ("json", [{"op": "replace", "path": "/kind", "value": "Other"}], "struct", ["a", "b"], UNREGISTERED),
         (
             "json",
