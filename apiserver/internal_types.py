@@ -41,6 +41,11 @@ class InternalTypes:
         self._version = version
         self._unified = unified
 
+    @property
+    def escapes(self) -> bool:
+        """Texts whose Go type has a name are written as JSON, since the same release."""
+        return self._unified
+
     def shown(self, value: Any, sort: str) -> Any:
         """`sort` is a type: `core.PodSpec`, with `*` before it for a pointer, `[` for a list, `{` for a
         map.

@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from kubeskew.apimachinery import errors, names
-from kubeskew.apimachinery.field import FieldError, InternalValue
+from kubeskew.apimachinery.field import ErrorType, FieldError, InternalValue, Unquoted
 from kubeskew.apimachinery.golang.field_order import in_order
 from kubeskew.apimachinery.golang.roundtrip import normalise, zero
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apimachinery.schema import Kind
 from kubeskew.apiserver import object_meta
+from kubeskew.apiserver.decoding import go_json
 from kubeskew.apiserver.decoding.decoder import forget_empty_lists
 from kubeskew.apiserver.registry.declarative.enforcement import with_declared
 from kubeskew.apiserver.registry.generic.disabled_fields import drop_disabled
@@ -119,9 +120,20 @@ def _printed(problem: FieldError, ctx: StrategyContext) -> FieldError:
     value = problem.value
     if isinstance(value, InternalValue):
         return replace(problem, value=ctx.features.internal.shown(value.value, value.sort))
+    if isinstance(value, str):
+        return _escaped(problem, value, ctx)
     if not isinstance(value, dict | list):
         return problem
     schema = schema_at(ctx.resource.schema, problem.path)
     if schema is not None and schema.kind is Kind.LIST and isinstance(value, dict):
         schema = schema.items
     return replace(problem, value=in_order(value, schema))
+
+
+def _escaped(problem: FieldError, value: str, ctx: StrategyContext) -> FieldError:
+    """Values of a list of names have a named type: these are written as JSON, which escapes some signs."""
+    escaped = go_json.escaped(value)
+    if problem.type is not ErrorType.NOT_SUPPORTED or escaped == value or not ctx.features.internal.escapes:
+        return problem
+    schema = schema_at(ctx.resource.schema, problem.path)
+    return replace(problem, value=Unquoted(go_json.text_of(value))) if schema and schema.go_name else problem

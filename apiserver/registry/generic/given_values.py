@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from kubeskew.apimachinery.catalogue.types import META
 from kubeskew.apimachinery.field import FieldError, InternalValue, RenderedValue
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.schema import Field, Kind, Schema
@@ -82,7 +83,7 @@ def _grafted(value: Any, sent: Any, schema: Schema, gates: FeatureGates, *, fiel
             return value
         pairs = zip(value, sent, strict=True)
         return [_grafted(ours, theirs, items, gates, fields=fields) for ours, theirs in pairs]
-    if not fields or not isinstance(value, dict) or not isinstance(sent, dict):
+    if not fields or not isinstance(value, dict) or not isinstance(sent, dict) or _has_json_names(schema):
         return value
     made = dict(value)
     for name, piece in sent.items():
@@ -95,6 +96,11 @@ def _grafted(value: Any, sent: Any, schema: Schema, gates: FeatureGates, *, fiel
         elif piece in ([], {}) and below.kind in _EMPTIED and _is_enabled(field, gates):
             made[name] = piece
     return made
+
+
+def _has_json_names(schema: Schema) -> bool:
+    """JSON leaves out their empty lists; these types are internal ones, too."""
+    return schema.name.startswith(META)
 
 
 def _is_enabled(field: Field | None, gates: FeatureGates) -> bool:

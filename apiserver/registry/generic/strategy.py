@@ -114,6 +114,7 @@ class Strategy:
     generation_ignores: ClassVar[frozenset[str]] = frozenset(
         {"metadata", "status"}
     )  # fields whose changes do not count
+    draws_names: ClassVar[bool] = True  # a name is made of the prefix that was given; else it is the prefix
     counts_dropped_fields: ClassVar[bool] = False  # the generation grows before fields of gates are dropped
     exclusive: ClassVar[bool] = False  # objects share some values with no other: creates under way count, too
     weight: ClassVar[int] = 1  # cost of checking a byte, relative to other kinds: some compile expressions

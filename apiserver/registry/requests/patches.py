@@ -211,7 +211,13 @@ def _read_internally(
 
     Known are the fields of its embedded metadata; no object thus has a name, unless it has it outside.
     """
-    metadata = scope.resource.schema.fields["metadata"].schema.fields
+    resource, kind = scope.resource, value.get("kind") or scope.resource.kind
+    if not decoder.is_registered(
+        GroupVersionKind(resource.group, resource.version, kind), scope.services.table
+    ):
+        group = f'the internal version of group "{resource.group}"'
+        raise unreadable(value, f'no kind "{kind}" is registered for {group} in {_SCHEME}')
+    metadata = resource.schema.fields["metadata"].schema.fields
     unknown = [f'unknown field "{name}"' for name in value if name not in {"kind", "apiVersion", *metadata}]
     strict = kept_errors([*patch_errors, *unknown]) if validation != _IGNORE else []
     if strict and validation == _STRICT:
