@@ -12,7 +12,6 @@ import ipaddress
 import itertools
 import json
 import logging
-import re
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -22,6 +21,7 @@ import orjson
 from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.errors import StatusError, is_reason
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.security.pem import certificate_blocks
 from kubeskew.apiserver.aggregation.local import built_in
 from kubeskew.apiserver.authorization.default_roles import DefaultRoles, must_be_replaced, reconciled
 from kubeskew.apiserver.fairness import defaults
@@ -35,7 +35,6 @@ from kubeskew.apiserver.user import SERVER
 
 NAME = "extension-apiserver-authentication"
 _CLIENTS, _PROXIES = "client-ca-file", "requestheader-client-ca-file"
-_BLOCK = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 log = logging.getLogger(__name__)
 
 NAMESPACES = ("kube-system", "kube-public", "kube-node-lease", "default")
@@ -87,8 +86,8 @@ def combined(expected: Object, stored: Object) -> Object | None:
     old, new = stored.get("data") or {}, expected["data"]
     data = {**old, **new}
     for name in (_CLIENTS, _PROXIES):
-        blocks = _BLOCK.findall(old.get(name, ""))
-        missing = [block for block in _BLOCK.findall(new.get(name, "")) if block not in blocks]
+        blocks = certificate_blocks(old.get(name, ""))
+        missing = [block for block in certificate_blocks(new.get(name, "")) if block not in blocks]
         if name in old:
             data[name] = old[name] if not missing else "".join(f"{block}\n" for block in [*blocks, *missing])
     for name in sorted(set(old) & set(new) - {_CLIENTS, _PROXIES}):

@@ -151,6 +151,11 @@ def _front_proxy_options(command: Callable[..., None]) -> Callable[..., None]:
     help="Issuers whose service account tokens are accepted; repeatable. New tokens have the first.",
 )
 @click.option(
+    "--service-account-jwks-uri",
+    default="",
+    help="The URI of the keys in the discovery document of the issuer [default: at this server's address].",
+)
+@click.option(
     "--service-account-signing-key-file",
     type=_FILE,
     default=None,

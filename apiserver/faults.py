@@ -14,13 +14,15 @@ from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.faults.fault import Call, Fault
 from kubeskew.apimachinery.faults.injector import CRASHED, FIRED, ProcessFaults
-from kubeskew.apimachinery.faults.streams import ENDED_LINES
+from kubeskew.apimachinery.faults.streams import ENDED_LINES, StreamForm
 from kubeskew.apiserver.http import statuses
 from kubeskew.apiserver.http.request import ConnectionDroppedError, Handler, Request, Response
 from kubeskew.apiserver.storage.interfaces import Log, StorageError
 from kubeskew.apiserver.storage.records import Change, ComponentEvent, Event
 
 Append = Callable[[Change], Awaitable[Event]]
+# Gives the answer of a watch as a stream whose events are apart once they are wanted, and its form.
+TakeApart = Callable[[AsyncIterator[bytes], str, Callable[[], bool]], tuple[AsyncIterator[bytes], StreamForm]]
 RefuseDuring = Callable[[Awaitable[None]], Awaitable[None]]  # refuse connections until this returns
 
 T = TypeVar("T")
@@ -62,6 +64,10 @@ class ServerFaults:
     def reload(self) -> None:
         self._process.reload()
 
+    def are_requests_meant(self) -> bool:
+        """True if the next `reload` finds faults of others than commits."""
+        return any(not fault.where.commit for fault in self._process.planned(self._name))
+
     async def stop(self) -> None:
         for task in self._tasks.values():
             task.cancel()
@@ -69,18 +75,26 @@ class ServerFaults:
 
     # -- requests
 
-    def filter(self, handler: Handler) -> Handler:
-        """Without faults, all but watches go straight to `handler`."""
+    @property
+    def active(self) -> bool:
+        """True while there are faults of others than commits."""
+        decider = self._injector.decider
+        return decider is not None and any(not fault.where.commit for fault, _ in decider.faults)
+
+    def filter(self, handler: Handler, take_apart: TakeApart | None = None) -> Handler:
+        """Without faults, all but watches go straight to `handler`, whose watches are lines of JSON unless
+        `take_apart` says otherwise.
+        """
         injector = self._injector
 
         def inject(request: Request) -> Awaitable[Response]:
             if injector.decider is None and request.info.verb != "watch":
                 return handler(request)
-            return self._inject(request, handler)
+            return self._inject(request, handler, take_apart or _lines)
 
         return inject
 
-    async def _inject(self, request: Request, handler: Handler) -> Response:
+    async def _inject(self, request: Request, handler: Handler, take_apart: TakeApart) -> Response:
         info = request.info
         call = None
         if info.is_resource:
@@ -95,7 +109,9 @@ class ServerFaults:
         except ConnectionError as error:
             raise ConnectionDroppedError(str(error)) from None
         if call is not None and call.verb == "watch" and isinstance(response.body, AsyncIterator):
-            response.body = self._injector.lines(call, response.body, form=ENDED_LINES)
+            injector = self._injector
+            lines, form = take_apart(response.body, response.content_type, lambda: injector.holds_events)
+            response.body = injector.lines(call, lines, form=form)
         return response
 
     # -- commits
@@ -167,6 +183,12 @@ class ServerFaults:
         except StorageError as error:
             log.warning("cannot record a crash: %s", error)
         self._end(fault.id)
+
+
+def _lines(
+    body: AsyncIterator[bytes], _content_type: str, _wanted: Callable[[], bool]
+) -> tuple[AsyncIterator[bytes], StreamForm]:
+    return body, ENDED_LINES
 
 
 async def _discard(response: Response) -> None:

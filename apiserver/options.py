@@ -34,6 +34,7 @@ class ServerOptions:
     anonymous_auth: bool = True
     enable_logs_handler: bool = False
     service_account_issuer: tuple[str, ...] = (ISSUER,)  # the first signs
+    service_account_jwks_uri: str = ""  # empty: at the server's own address
     service_account_signing_key_file: str = ""
     service_account_key_files: tuple[str, ...] = ()
     api_audiences: tuple[str, ...] = ()  # default: the first issuer

@@ -278,6 +278,7 @@ def _account_keys(options: ServerOptions) -> AccountKeys:
         options.service_account_signing_key_file,
         options.service_account_key_files,
         options.api_audiences,
+        options.service_account_jwks_uri,
     )
 
 

@@ -22,12 +22,19 @@ from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.faults.injector import Injector
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.process.health_checks import Health
+from kubeskew.apimachinery.process.network_agent import DNS_ADDRESS
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.kubelet.allocation import PodAllocations
 from kubeskew.kubelet.checkpoints.checkpoint_manager import CheckpointError
 from kubeskew.kubelet.containers.container_page import container_page
-from kubeskew.kubelet.containers.pod_volumes import PodContents
-from kubeskew.kubelet.containers.runtime_service import DNSConfig, ImageService
+from kubeskew.kubelet.containers.environment import PodContents
+from kubeskew.kubelet.containers.runtime_faults import (
+    FaultyImages,
+    FaultyRuntime,
+    RuntimeFaults,
+    RuntimeHealth,
+)
+from kubeskew.kubelet.containers.runtime_service import DNSConfig, ImageService, RuntimeService
 from kubeskew.kubelet.deviceplugins import pod_devices
 from kubeskew.kubelet.deviceplugins.manager import DevicePluginManager, ManagerDependencies
 from kubeskew.kubelet.deviceplugins.plugin_server import DevicePluginServer
@@ -40,11 +47,12 @@ from kubeskew.kubelet.node.object import event_subject, host_ip
 from kubeskew.kubelet.node.status import CachedNode, NodeLease, NodeStatusReporter, StartLimiter
 from kubeskew.kubelet.plugins.manager import PluginManager
 from kubeskew.kubelet.podresources import FindClaim, Lister, PodResourcesServer, PodsProvider
-from kubeskew.kubelet.pods.container_configs import CLUSTER_DNS, CLUSTER_DOMAIN
+from kubeskew.kubelet.pods.container_configs import CLUSTER_DOMAIN
 from kubeskew.kubelet.pods.handlers import Asker
 from kubeskew.kubelet.pods.images import ImageManager
 from kubeskew.kubelet.pods.pod_manager import PodManager, StaticPods
 from kubeskew.kubelet.pods.services import CrashBackoff, NodeServices
+from kubeskew.kubelet.pods.sync_periods import SyncPeriods
 from kubeskew.kubelet.probe_counts import ProbeCounts
 from kubeskew.kubelet.protocols.registration import DEVICE_PLUGIN
 from kubeskew.kubelet.resourcemanagers.managers import ResourceManagers
@@ -143,12 +151,23 @@ class NodeAgent:
         self._settings = {**config.settings, **({"featureGates": gates} if gates else {})}
         self._layout = NodeLayout.under(root, config.name, sockets)
         self._files = files = JournalledFiles(self._layout.node, client.newest_revision)
-        self._runtime, images = runtime_of(config, self._layout, clock, environment.entropy, files)
+        runtime, images = runtime_of(config, self._layout, clock, environment.entropy, files)
+        faults = RuntimeFaults(injector) if injector is not None else None
+        self._runtime: RuntimeService = runtime if faults is None else FaultyRuntime(runtime, faults)
+        pulled: ImageService = images if faults is None else FaultyImages(images, faults)
+        self._runtime_health = RuntimeHealth(faults, clock)
         self._probes = ProbeCounts()
         self._recorder = EventRecorder(client, clock, "kubelet", config.name)
         self._plugins = self._device_plugins(metrics)
         self._reporter = NodeStatusReporter(
-            client, clock, self._features, config, self._recorder, port=port, plugins=self._plugins
+            client,
+            clock,
+            self._features,
+            config,
+            self._recorder,
+            port=port,
+            plugins=self._plugins,
+            not_ready=self._runtime_health.look,
         )
         self._statuses = StatusWriter(client, clock, owned_fields(self._features))
         self._dra = self._node_dra(environment, metrics, injector)
@@ -160,13 +179,14 @@ class NodeAgent:
             clock=clock,
             features=self._features,
             runtime=self._runtime,
-            images=ImageManager(images, clock, self._features.events),
+            images=ImageManager(pulled, clock, self._features.events),
             asker=Asker(self._runtime, clock, self._features),
             probes=self._probes,
             volumes=self._pod_volumes(environment, images),
             statuses=self._statuses,
             recorder=self._recorder,
             backoff=CrashBackoff(clock, *self._features.backoff_seconds),
+            periods=SyncPeriods(environment.entropy),
             devices=self._dra.devices,
             plugins=self._plugins,
             managers=self._managers,
@@ -214,7 +234,7 @@ class NodeAgent:
         if self._runtime.runs_programs:
             with contextlib.suppress(OSError):
                 host = parse_resolv_conf(Path("/etc/resolv.conf").read_text())
-        return DNSSettings((CLUSTER_DNS,), CLUSTER_DOMAIN, host)
+        return DNSSettings((DNS_ADDRESS,), CLUSTER_DOMAIN, host)
 
     def _node_dra(
         self, environment: Environment, metrics: KubeletMetrics, injector: Injector | None
@@ -291,6 +311,7 @@ class NodeAgent:
         await self._recorder.close(timeout=0)
 
     async def _cancel(self) -> None:
+        self._runtime_health.stop()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

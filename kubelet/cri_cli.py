@@ -152,7 +152,8 @@ def _runtime(
         for name, path in images.items()
     }
     found = HostImages(directory / "images.json", ImageStore(directory / "images"), sources)
-    return NodeRuntime(HostRuntime(directory / "runtime", node, found, clock, entropy), found)
+    runtime = HostRuntime(directory / "runtime", node, found, clock, entropy, rotates_logs=False)
+    return NodeRuntime(runtime, found)
 
 
 def _is_program(path: Path) -> bool:

@@ -11,6 +11,7 @@ from kubeskew.kubelet.cdi import injected
 from kubeskew.kubelet.containers.cri.image_server import ImageServer
 from kubeskew.kubelet.containers.cri.records import Records
 from kubeskew.kubelet.containers.cri.runtime_server import Acted, RuntimeServer, Surroundings, not_acted
+from kubeskew.kubelet.containers.runtime_faults import RuntimeFaults
 from kubeskew.kubelet.files import StateFiles
 from kubeskew.kubelet.protocols.grpc_calls import new_server
 from kubeskew.kubelet.protocols.message_sockets import Server
@@ -35,10 +36,12 @@ class CRIService:
         *,
         places: Sequence[tuple[str, Path]] = (),
         acted: Acted = not_acted,
+        faults: RuntimeFaults | None = None,
     ) -> None:
         """`node` is the node's directory, `cdi` that of its CDI specs. `places` lead from directories of the
-        kubelet's machine to those of this one, where they differ.
+        kubelet's machine to those of this one, where they differ. `faults` meet the kubelet's calls.
         """
+        self._faults = faults
         self._streaming = StreamingServer(runtime.runtime, clock, entropy)
         self._runtime = RuntimeServer(
             runtime.runtime,
@@ -58,8 +61,8 @@ class CRIService:
         await self._runtime.load()
         await self._streaming.start()
         self._server = new_server()
-        self._runtime.serve(self._server)
-        self._images.serve(self._server)
+        self._runtime.serve(self._server, self._faults)
+        self._images.serve(self._server, self._faults)
         socket.unlink(missing_ok=True)  # noqa: ASYNC240 - of a service that was killed
         self._server.listen(socket)
         await self._server.start()
@@ -69,6 +72,7 @@ class CRIService:
         if self._running is not None:
             self._running.cancel()
             await asyncio.gather(self._running, return_exceptions=True)
+        await self._runtime.close()
         if self._server is not None:
             await self._server.stop(_STOP_SECONDS)
         await self._streaming.stop()

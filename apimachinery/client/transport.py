@@ -321,11 +321,14 @@ class HTTPTransport:
         ssl_context: ResumingContext | None = None,
         *,
         max_requests: int = MAX_REQUESTS,
+        address: tuple[str, int] | None = None,
     ) -> None:
+        """The server may have another `address` than that of the URL, for which its certificate is."""
         base = urlsplit(base_url)
         self._tls = (ssl_context or client_context()) if base.scheme == "https" else None
         self._host = base.hostname or ""
         self._port = base.port or (443 if self._tls is not None else 80)
+        self._address = address or (self._host, self._port)
         self._prefix = base.path.rstrip("/")
         self._authority = base.netloc.rpartition("@")[2]
         self._idle: list[Connection] = []
@@ -388,7 +391,7 @@ class HTTPTransport:
         name = self._host if self._tls is not None else None
         async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
             _, connection = await loop.create_connection(
-                Connection, self._host, self._port, ssl=self._tls, server_hostname=name
+                Connection, *self._address, ssl=self._tls, server_hostname=name
             )
         return connection
 

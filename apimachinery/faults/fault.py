@@ -23,6 +23,13 @@ VERBS = ("get", "list", "watch", *WRITES)
 # Those of a kubelet to a driver on its node, by the name of the method (k8s.io/kubelet/pkg/apis/dra).
 PLUGIN_CALLS = ("NodePrepareResources", "NodeUnprepareResources")
 PLUGINS = "plugins"  # the resource of these calls
+# Those of a kubelet to its container runtime, by the names of CRI's methods.
+RUNTIME_CALLS = (
+    *("Status", "RunPodSandbox", "StopPodSandbox", "RemovePodSandbox", "CreateContainer", "StartContainer"),
+    *("UpdateContainerResources", "ExecSync", "PullImage"),
+)
+RUNTIME = "runtime"  # the resource of these calls
+LOCAL_CALLS = {**dict.fromkeys(PLUGIN_CALLS, PLUGINS), **dict.fromkeys(RUNTIME_CALLS, RUNTIME)}
 
 _VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _NAMESPACE_SUBRESOURCES = ("status", "finalize")
@@ -75,6 +82,11 @@ class Call(NamedTuple):
     user: str = ""
     event: str = ""  # ADDED, MODIFIED, DELETED, BOOKMARK, ERROR
     commit: bool = False  # an API server writes to its store, for any reason
+
+    @property
+    def is_local(self) -> bool:
+        """A kubelet's call on its node, of a driver or of its container runtime."""
+        return not self.group and self.resource in (PLUGINS, RUNTIME)
 
     @property
     def kind(self) -> str:
@@ -183,8 +195,8 @@ class Selector:
             return False
         if self.verbs and call.verb not in self.verbs:
             return False
-        if call.verb in PLUGIN_CALLS and not self.verbs:
-            return False  # selected by name alone
+        if call.is_local and not self.verbs and self.resource != call.resource:
+            return False  # selected by name alone, or as calls of the runtime
         if self.event not in ("", ANY, call.event):
             return False
         return self._selects_resource(call) and self._selects_object(call)

@@ -9,7 +9,7 @@ read from the plan's file at the start, and again on demand.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
@@ -376,6 +376,10 @@ class ProcessFaults:
         known = self._injectors.pop(component, None)
         if known is not None:
             known[1].close()
+
+    def planned(self, component: str) -> Sequence[Fault]:
+        """Reads the faults of the plan as it is now, which need not be in effect yet."""
+        return [entry.fault for entry in self._read(self._plan).of(component)]
 
     def reload(self) -> None:
         """Reads the plan again, and notes in the journals that it is in effect."""

@@ -7,8 +7,10 @@
 Which calls, with upstream's names:
 
     verb: update                     or a list, or *: get, list, watch, create, update, patch, delete, …; of a
-                                     kubelet's calls of drivers NodePrepareResources, NodeUnprepareResources
-    resource: resourceclaims         or resourceclaims.resource.k8s.io; without, all but leases and events
+                                     kubelet's calls of drivers NodePrepareResources, NodeUnprepareResources,
+                                     of those of its container runtime RunPodSandbox, CreateContainer, …
+    resource: resourceclaims         or resourceclaims.resource.k8s.io; without, all but leases and events;
+                                     of a kubelet `runtime`: all calls of its container runtime
     subresource: status              * is any; without, the object itself
     namespace, name                  of the object
     user: kubernetes-admin           of a request to the API server; of the controller manager, a controller's
@@ -42,7 +44,9 @@ from typing import Any
 from kubeskew.apimachinery.faults.fault import (
     ANY,
     COMMITS,
-    PLUGIN_CALLS,
+    LOCAL_CALLS,
+    PLUGINS,
+    RUNTIME,
     VERBS,
     WRITES,
     Effect,
@@ -84,7 +88,7 @@ def read(body: Mapping[str, Any], taken: Iterable[str] = ()) -> Fault:
     at_once = effect.kind is Kind.OUTAGE and not any(key in body for key in (*SELECTORS, "nth"))
     component = check_component(body.get("component"))
     _check_sides(component, where, effect)
-    _check_plugin_calls(body, where, effect)
+    _check_local_calls(body, where, effect)
     when = _timing(body, effect)
     fault = Fault("", component, effect, where, when, at_once, flag(body, "optional"))
     wanted = text(body, "id") or _id(fault)
@@ -148,9 +152,9 @@ def _verbs(body: Mapping[str, Any], event: str, effect: Effect, *, commits: bool
     given = body.get("verb")
     verbs = tuple(given if isinstance(given, list) else [] if given is None else [given])
     for verb in verbs:
-        if verb not in (*VERBS, *PLUGIN_CALLS, ANY):
+        if verb not in (*VERBS, *LOCAL_CALLS, ANY):
             meant = _METHODS.get(str(verb).lower())
-            hint = f"; did you mean {meant}?" if meant else did_you_mean(str(verb), VERBS)
+            hint = f"; did you mean {meant}?" if meant else did_you_mean(str(verb), (*VERBS, *LOCAL_CALLS))
             raise FaultError(f"verb: there is no verb {verb}{hint or _KNOWN_VERBS}")
     if event:
         if verbs not in ((), ("watch",)):
@@ -158,17 +162,26 @@ def _verbs(body: Mapping[str, Any], event: str, effect: Effect, *, commits: bool
         return ("watch",)
     if effect.kind is Kind.CRASH:
         writes = COMMITS if commits else WRITES
-        if wrong := [verb for verb in verbs if verb not in (*writes, *_plugin_calls(body), ANY)]:
+        if wrong := [verb for verb in verbs if verb not in (*writes, *_local_calls(body), ANY)]:
             dies = "a component crashes at a write or an event"
             why = "the log knows create, update and delete" if commits else dies
             raise FaultError(f"verb: {why}, and {wrong[0]} is none of these")
-        return writes if ANY in verbs or not verbs else verbs
+        every = ANY in verbs or not verbs
+        return (() if _is_runtime(body) else writes) if every else verbs
     return () if ANY in verbs else verbs
 
 
-def _plugin_calls(body: Mapping[str, Any]) -> tuple[str, ...]:
-    """Only kubelets call drivers."""
-    return PLUGIN_CALLS if str(body.get("component")).startswith("kubelet/") else ()
+def _local_calls(body: Mapping[str, Any]) -> tuple[str, ...]:
+    """Only kubelets call drivers and a container runtime."""
+    return (*LOCAL_CALLS,) if _is_kubelet(body) else ()
+
+
+def _is_kubelet(body: Mapping[str, Any]) -> bool:
+    return str(body.get("component")).startswith("kubelet/")
+
+
+def _is_runtime(body: Mapping[str, Any]) -> bool:
+    return _is_kubelet(body) and body.get("resource") == RUNTIME
 
 
 def _resource(body: Mapping[str, Any]) -> tuple[str, str | None, str]:
@@ -176,7 +189,9 @@ def _resource(body: Mapping[str, Any]) -> tuple[str, str | None, str]:
     if subresource and "subresource" in body:
         raise FaultError(f"resource: say {subresource} once, here or in subresource")
     plural, dot, group = resource.partition(".")
-    if plural not in ("", ANY) and not dot and (wrong := missing_resource(plural)):
+    if plural in ("", ANY) or _is_runtime(body):
+        return plural, group if dot else None, subresource
+    if not dot and (wrong := missing_resource(plural)):
         raise FaultError(f"resource: {wrong}")
     return plural, group if dot else None, subresource
 
@@ -209,17 +224,28 @@ def _check_sides(component: str, where: Selector, effect: Effect) -> None:
         raise FaultError("name: an API server learns it after the request has come in; leave it out")
 
 
-def _check_plugin_calls(body: Mapping[str, Any], where: Selector, effect: Effect) -> None:
-    """Raises FaultError for effects and selectors that a kubelet's call of a driver cannot have."""
-    called = [verb for verb in where.verbs if verb in PLUGIN_CALLS]
-    if not called:
+def _check_local_calls(body: Mapping[str, Any], where: Selector, effect: Effect) -> None:
+    """Raises FaultError for effects and selectors that a kubelet's call on its node cannot have."""
+    called = [verb for verb in where.verbs if verb in LOCAL_CALLS]
+    if where.resource == RUNTIME and _is_kubelet(body):
+        wrong = [verb for verb in where.verbs if LOCAL_CALLS.get(verb) != RUNTIME]
+        if wrong:
+            raise FaultError(f"verb: {wrong[0]} is no call of a container runtime")
+    elif not called:
         return
-    if not _plugin_calls(body):
-        raise FaultError(f"verb: only kubelets call {called[0]}")
-    if where.resource or where.namespace or where.subresource:
-        raise FaultError(f"resource: {called[0]} is a call of a driver, whose name is `name`; leave it out")
-    if effect.kind not in (Kind.CRASH, Kind.DROP, Kind.DELAY):
-        raise FaultError(f"verb: {called[0]} can be lost or delayed, or the kubelet crashes at it")
+    what = called[0] if called else "a call of a container runtime"
+    if called and not _is_kubelet(body):
+        raise FaultError(f"verb: only kubelets call {what}")
+    if called and LOCAL_CALLS[called[0]] == PLUGINS:
+        if where.resource or where.namespace or where.subresource:
+            raise FaultError(f"resource: {what} is a call of a driver, whose name is `name`; leave it out")
+        if effect.kind not in (Kind.CRASH, Kind.DROP, Kind.DELAY):
+            raise FaultError(f"verb: {what} can be lost or delayed, or the kubelet crashes at it")
+        return
+    if where.resource not in ("", RUNTIME) or where.subresource:
+        raise FaultError(f"resource: {what} is about a pod, by `namespace` and `name`, or about an image")
+    if effect.kind not in (Kind.ANSWER, Kind.CRASH, Kind.DROP, Kind.DELAY) or effect.place == "connection":
+        raise FaultError(f"verb: {what} can be refused, lost or delayed, or the kubelet crashes at it")
 
 
 # -- at which of them

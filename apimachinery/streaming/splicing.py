@@ -5,6 +5,8 @@ import socket
 from collections.abc import Awaitable, Coroutine
 from typing import cast
 
+from kubeskew.apimachinery.streaming.resets import reset
+
 _HIGH_WATER = 1 << 18
 
 
@@ -15,6 +17,7 @@ class End(asyncio.Protocol):
         self.ends = ends
         self.other: End | None = None
         self.transport: asyncio.Transport | None = None
+        self.came_at = 0.0  # the loop's time at which bytes came last
         self._early: list[bytes] = []
         self.ended = False  # it sends no more
 
@@ -28,6 +31,7 @@ class End(asyncio.Protocol):
             self._pass_end(other)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.came_at = asyncio.get_running_loop().time()
         self.transport = cast("asyncio.Transport", transport)
         self.transport.set_write_buffer_limits(_HIGH_WATER)
         self.ends[self] = None
@@ -35,6 +39,7 @@ class End(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Keeps what comes before there is another side: some event loops read although they were asked not
         to."""
+        self.came_at = asyncio.get_running_loop().time()
         if self.other is None:
             self._early.append(data)
         elif self.other.transport is not None:
@@ -66,6 +71,11 @@ class End(asyncio.Protocol):
         self.transport = None
         if self.other is not None:
             self.other.close()
+
+    def abort(self) -> None:
+        """Resets the connection."""
+        if self.transport is not None:
+            reset(self.transport)
 
     def close(self) -> None:
         """Sends what is still to be sent, then ends."""

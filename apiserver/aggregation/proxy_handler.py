@@ -10,7 +10,7 @@ import base64
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 from kubeskew.apiserver.aggregation.registered import AggregationServices, Remote
 from kubeskew.apiserver.http.request import MAX_SECONDS, Request, Response, text
@@ -25,6 +25,7 @@ from kubeskew.apiserver.nodes.proxy import (
     send,
     streamed,
     switched,
+    target_of,
 )
 from kubeskew.apiserver.user import User
 from kubeskew.apiserver.webhooks import client
@@ -32,7 +33,6 @@ from kubeskew.apiserver.webhooks.client import shown_by, trusting, trusting_all
 from kubeskew.apiserver.webhooks.endpoints import ResolutionError
 
 _HTTPS = 443
-_PATH = "/:@!$&'()*+,;=-._~"
 _OURS = frozenset({"audit-id", "cache-control"})
 
 
@@ -85,12 +85,14 @@ async def ask(services: AggregationServices, remote: Remote, request: Request) -
     address = Address(
         found.host, found.port, _context(services, remote.spec), f"{name}.{namespace}.svc", network
     )
-    query = urlencode([(key, value) for key, values in request.query.items() for value in values])
-    path = quote(request.path, safe=_PATH)
-    target = f"{path}?{query}" if query else path
     try:
         return await send(
-            address, request.method, target, _headers(request), request.pieces(), head_seconds=None
+            address,
+            request.method,
+            target_of(request),
+            _headers(request),
+            request.pieces(),
+            head_seconds=None,
         )
     except DialError as error:
         why = error.__cause__

@@ -108,6 +108,10 @@ class HTTPServer:
         """Accepts nothing more; connections end with the answer that is under way."""
         self._closing = True
         self._stop_listening()
+        self.finish_connections()
+
+    def finish_connections(self) -> None:
+        """Connections end with the answer that is under way; new ones are accepted."""
         for connection in tuple(self._connections):
             connection.finish()
 

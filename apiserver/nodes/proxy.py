@@ -12,6 +12,7 @@ import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from urllib.parse import quote, urlencode
 
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.process.network_agent import NetworkAgent
@@ -21,6 +22,7 @@ from kubeskew.apiserver.authentication.authenticator import BEARER_PROTOCOL
 from kubeskew.apiserver.http.request import BodyBrokenError, Request, Response, Tunnel, Upgrade, no_pieces
 from kubeskew.apiserver.storage.encoding import dumps
 
+_PATH = "/:@!$&'()*+,;=-._~"
 _PIECE = 1 << 16
 _SWITCHING, _CODE_DIGITS = 101, 3
 
@@ -390,6 +392,13 @@ async def pass_on(request: Request, address: Address, target: str) -> BackendRes
         return await send(address, request.method, target, headers, request.pieces(), head_seconds=None)
     except DialError as error:
         raise StatusError(503, "ServiceUnavailable", f"error trying to reach service: {error}") from None
+
+
+def target_of(request: Request) -> str:
+    """Path and query as a backend gets them."""
+    query = urlencode([(key, value) for key, values in request.query.items() for value in values])
+    path = quote(request.path, safe=_PATH)
+    return f"{path}?{query}" if query else path
 
 
 def framing(request: Request) -> Headers:

@@ -29,7 +29,7 @@ _CACHE = [("Cache-Control", "public, max-age=3600")]
 def configuration(keys: AccountKeys, address: str) -> Response:
     document = {
         "issuer": keys.issuer,
-        "jwks_uri": f"https://{address}{KEYS}",
+        "jwks_uri": keys.keys_uri or f"https://{address}{KEYS}",
         "response_types_supported": ["id_token"],
         "subject_types_supported": ["public"],
         "id_token_signing_alg_values_supported": sorted({key.algorithm for key in keys.verifying}),

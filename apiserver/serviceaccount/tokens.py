@@ -28,7 +28,10 @@ class AccountKeys:
         signing_key_file: str = "",
         key_files: Sequence[str] = (),
         audiences: Sequence[str] = (),
+        keys_uri: str = "",
     ) -> None:
+        """`keys_uri` is for those who verify tokens elsewhere; empty: the server's own address."""
+        self.keys_uri = keys_uri
         self.issuers = tuple(issuers)
         self.audiences = tuple(audiences) or self.issuers[:1]
         self._signing_key_file = signing_key_file

@@ -3,7 +3,8 @@
 Handlers and the registry know `Store`; the store knows `Log`; only the implementation of `Log` knows SQL.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Protocol, Self
 
 from kubeskew.apimachinery.clock import Clock
@@ -66,6 +67,14 @@ class WrittenSinceError(Exception):
         self.current = current
 
 
+class LeaseChangedError(Exception):
+    """A lease that a transaction rests on has ended, or was renewed."""
+
+    def __init__(self, lease: int) -> None:
+        super().__init__(f"lease {lease:x} has ended or was renewed")
+        self.lease = lease
+
+
 class CompactedError(Exception):
     def __init__(self, asked: int, horizon: int) -> None:
         super().__init__(f"revision {asked} is older than {horizon}")
@@ -118,7 +127,7 @@ class Log(Protocol):
 
     async def transact(self, transaction: Transaction) -> tuple[int, Sequence[Event]]:
         """Writes all changes at one revision, which comes first in the result; without changes it is the
-        newest. Raises RevisionMismatchError, WrittenSinceError; then nothing was written.
+        newest. Raises RevisionMismatchError, WrittenSinceError, LeaseChangedError; then nothing was written.
         """
         ...
 
@@ -132,8 +141,14 @@ class Log(Protocol):
         """Lists revisions that are those of several events."""
         ...
 
-    async def grant(self, lease: Lease) -> None:
-        """Keeps a lease of etcd's API until a transaction revokes it."""
+    async def grant(self, lease: Lease) -> Lease | None:
+        """Keeps a lease of etcd's API until a transaction revokes it, and returns it as it is kept; None if
+        there is one of its id.
+        """
+        ...
+
+    async def renew(self, leases: Sequence[int], time: datetime) -> Mapping[int, int]:
+        """Counts a renewal of each lease that is there, and returns the counts."""
         ...
 
     async def leases(self) -> Sequence[Lease]:

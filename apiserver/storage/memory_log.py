@@ -5,8 +5,9 @@ against. Every append is a transaction of its own.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import islice, takewhile
 from typing import cast
 
@@ -24,6 +25,7 @@ from kubeskew.apiserver.storage.projection import (
     digest,
     expectations,
     fold,
+    leases_of,
 )
 from kubeskew.apiserver.storage.records import (
     EMPTY_REVISION,
@@ -64,6 +66,7 @@ class MemoryRecords:
         self.newest = EMPTY_REVISION
         self.compacted = 0
         self.leases: list[LeaseSpan] = []  # in the order of their grants
+        self.renewals: dict[int, tuple[int, datetime]] = {}  # how often, and the last time
 
     def append(self, change: Change) -> Event:
         """Raises RevisionMismatchError."""
@@ -79,7 +82,9 @@ class MemoryRecords:
         """Raises RevisionMismatchError, WrittenSinceError."""
         for key, _ in expectations(transaction):
             self.states.setdefault(key, State(None, 0))
-        decided = decide([transaction], self.states, self.newest)
+        wanted = leases_of(transaction)
+        leases = {each.id: each.renewals for each in self.live() if each.id in wanted} if wanted else {}
+        decided = decide([transaction], self.states, self.newest, leases)
         outcome = decided.outcomes[0]
         if isinstance(outcome, Exception):
             raise outcome
@@ -91,6 +96,15 @@ class MemoryRecords:
                 if span.lease.id == lease and not span.revoked:
                     span.revoked = revision
         return written
+
+    def live(self) -> Sequence[Lease]:
+        """Leases that were not revoked, by id."""
+        known = self.renewals
+        spans = [span.lease for span in self.leases if not span.revoked]
+        return sorted(Lease(lease.id, lease.ttl, *known.get(lease.id, ())) for lease in spans)
+
+    def renew(self, lease: int, time: datetime) -> None:
+        self.renewals[lease] = (self.renewals[lease][0] if lease in self.renewals else 0) + 1, time
 
     def attribute(self, place: Place, author: Author) -> None:
         at = bisect_left(self.events, place, key=_place)
@@ -177,11 +191,23 @@ class MemoryLog:
     async def shared_revisions(self) -> Sequence[int]:
         return sorted({event.revision for event in self._records.events if event.sub})
 
-    async def grant(self, lease: Lease) -> None:
-        self._records.leases.append(LeaseSpan(lease, self._records.newest))
+    async def grant(self, lease: Lease) -> Lease | None:
+        records = self._records
+        if any(each.id == lease.id for each in records.live()):
+            return None
+        records.leases.append(LeaseSpan(lease, records.newest))
+        if lease.renewed is not None:
+            records.renew(lease.id, lease.renewed)
+        return next(each for each in records.live() if each.id == lease.id)
+
+    async def renew(self, leases: Sequence[int], time: datetime) -> Mapping[int, int]:
+        for each in self._records.live():
+            if each.id in leases:
+                self._records.renew(each.id, time)
+        return {each.id: each.renewals for each in self._records.live() if each.id in leases}
 
     async def leases(self) -> Sequence[Lease]:
-        return sorted(span.lease for span in self._records.leases if not span.revoked)
+        return self._records.live()
 
     async def size(self) -> int:
         """Counts the values."""
@@ -246,6 +272,8 @@ class MemoryLog:
         ]
         records.attributed &= set(map(_place, records.events))
         records.leases = [span for span in records.leases if not 0 < span.revoked <= revision]
+        left = [span.lease.id for span in records.leases]
+        records.renewals = {lease: known for lease, known in records.renewals.items() if lease in left}
         records.compacted = revision
 
     async def record(self, event: ComponentEvent) -> None:

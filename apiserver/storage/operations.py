@@ -3,6 +3,7 @@
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from hashlib import sha256
 from typing import Self
 
@@ -20,7 +21,13 @@ from kubeskew.apiserver.storage.records import (
     Place,
     Verb,
 )
-from kubeskew.apiserver.storage.statements import Session, entry_of_event, event_of, microseconds
+from kubeskew.apiserver.storage.statements import (
+    Session,
+    entry_of_event,
+    event_of,
+    microseconds,
+    moment_of,
+)
 
 Range = tuple[int, int]  # the first and the last
 COMPACTION_STEP = 1000  # revisions per transaction, so that writers get in between
@@ -209,6 +216,7 @@ def compact_some(session: Session, revision: int) -> int:
         deleted = session.run("remove_superseded", since=since, until=until)
         session.many("remove_sibling", [tuple(row) for row in further])
         session.run("forget_leases", until=until)
+        session.run("forget_renewals")
         session.run(
             "put_meta", name="retained", value=str(metadata.retained + until - metadata.base - deleted)
         )
@@ -236,10 +244,29 @@ def attribute(session: Session, authors: Sequence[tuple[Place, Author]]) -> None
     session.insert("put_author", [(*authors[place][0], *authors[place][1]) for place in present])
 
 
-def grant(session: Session, lease: Lease) -> None:
+def grant(session: Session, lease: Lease) -> Lease | None:
+    """None if there is one of its id."""
+    if session.all("lease_renewals", lease=lease.id):
+        return None
     session.run("put_lease", id=lease.id, granted=newest(session), ttl=lease.ttl, revoked=0)
+    if lease.renewed is None:
+        return lease
+    return lease._replace(renewals=renew(session, [lease.id], lease.renewed)[lease.id])
+
+
+def renew(session: Session, leases: Sequence[int], time: datetime) -> Mapping[int, int]:
+    """Counts a renewal of each lease that is there, and returns the counts."""
+    found: dict[int, int] = {}
+    for lease in leases:
+        if session.all("lease_renewals", lease=lease):
+            session.run("renew", lease=lease, count=1, time=microseconds(time))
+            found[lease] = session.all("lease_renewals", lease=lease)[0][0]
+    return found
 
 
 def leases(session: Session) -> Sequence[Lease]:
     """Lists what was granted and not revoked, by id."""
-    return [Lease(lease, ttl) for lease, _, ttl, revoked in session.all("leases") if not revoked]
+    return [
+        Lease(lease, ttl, count or 0, None if time is None else moment_of(time))
+        for lease, ttl, count, time in session.all("live_leases")
+    ]

@@ -12,10 +12,15 @@ from dataclasses import dataclass, field
 from typing import Any
 from zlib import crc32
 
-from kubeskew.apiserver.storage.interfaces import RevisionMismatchError, WrittenSinceError
+from kubeskew.apiserver.storage.interfaces import (
+    LeaseChangedError,
+    RevisionMismatchError,
+    WrittenSinceError,
+)
 from kubeskew.apiserver.storage.records import Change, Entry, Event, Key, Transaction, Verb
 
-Outcome = Event | tuple[int, Sequence[Event]] | RevisionMismatchError | WrittenSinceError
+Refusal = RevisionMismatchError | WrittenSinceError | LeaseChangedError
+Outcome = Event | tuple[int, Sequence[Event]] | Refusal
 
 
 def entry_sum(entry: Entry) -> int:
@@ -78,12 +83,20 @@ class BatchOutcome:
     revoked: list[tuple[int, int]] = field(default_factory=list)  # leases, with the revisions of their ends
 
 
-def decide(changes: Sequence[Change | Transaction], states: dict[Key, State], head: int) -> BatchOutcome:
-    """Decides `changes` over `states`, which is brought up to date; revisions count on from `head`."""
+def decide(
+    changes: Sequence[Change | Transaction],
+    states: dict[Key, State],
+    head: int,
+    leases: dict[int, int] | None = None,
+) -> BatchOutcome:
+    """Decides `changes` over `states` and `leases`, which are brought up to date; revisions count on from
+    `head`. `leases` has the renewals of those leases that are there, of all that `changes` name.
+    """
+    leases = {} if leases is None else leases
     decided = BatchOutcome()
     for change in changes:
         if isinstance(change, Transaction):
-            head = _decide_transaction(change, states, head, decided)
+            head = _decide_transaction(change, states, leases, head, decided)
             continue
         state = states[change.key]
         current = state.current
@@ -99,10 +112,14 @@ def decide(changes: Sequence[Change | Transaction], states: dict[Key, State], he
 
 
 def _decide_transaction(
-    transaction: Transaction, states: dict[Key, State], head: int, decided: BatchOutcome
+    transaction: Transaction,
+    states: dict[Key, State],
+    leases: dict[int, int],
+    head: int,
+    decided: BatchOutcome,
 ) -> int:
     """Returns the newest revision after it."""
-    refusal = _refusal(transaction, states, head)
+    refusal = _refusal(transaction, states, leases, head)
     if refusal is not None:
         decided.outcomes.append(refusal)
         return head
@@ -117,20 +134,29 @@ def _decide_transaction(
         state.current, state.last = after(event), head
     if transaction.revokes:
         decided.revoked.append((transaction.revokes, head))
+        del leases[transaction.revokes]
     decided.outcomes.append((head, events))
     return head
 
 
 def _refusal(
-    transaction: Transaction, states: Mapping[Key, State], head: int
-) -> RevisionMismatchError | WrittenSinceError | None:
+    transaction: Transaction, states: Mapping[Key, State], leases: Mapping[int, int], head: int
+) -> Refusal | None:
     if transaction.since is not None and head > transaction.since:
         return WrittenSinceError(transaction.since, head)
     for key, expected in expectations(transaction):
         current = states[key].current
         if (current.revision if current else 0) != expected:
             return RevisionMismatchError(key, current)
-    return None
+    lost = next((lease for lease in leases_of(transaction) if lease not in leases), 0)
+    if not lost and transaction.renewals not in (None, leases.get(transaction.revokes)):
+        lost = transaction.revokes
+    return LeaseChangedError(lost) if lost else None
+
+
+def leases_of(transaction: Transaction) -> Sequence[int]:
+    """The leases that the transaction rests on."""
+    return [*transaction.leases, transaction.revokes] if transaction.revokes else transaction.leases
 
 
 def expectations(transaction: Transaction) -> Iterator[tuple[Key, int]]:

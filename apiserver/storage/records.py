@@ -78,20 +78,26 @@ class Transaction(NamedTuple):
 
     No object is changed twice. `expected` has further objects with the revisions at which they must be, 0 for
     none. If `since` is not None, nothing newer than it may have been written. `revokes` is a lease that ends,
-    or 0.
+    or 0; if `renewals` is not None, it must not have been renewed more often. `leases` have to be there.
     """
 
     changes: Sequence[Change]
     expected: Sequence[tuple[Key, int]] = ()
     since: int | None = None
     revokes: int = 0
+    renewals: int | None = None
+    leases: Sequence[int] = ()
 
 
 class Lease(NamedTuple):
-    """`ttl` is in seconds."""
+    """`ttl` is in seconds. `renewals` counts grants and renewals, and `renewed` is the time of the last one,
+    if it is known.
+    """
 
     id: int
     ttl: int
+    renewals: int = 0
+    renewed: datetime | None = None
 
 
 class Event(NamedTuple):

@@ -33,6 +33,7 @@ from kubeskew.apiserver.storage.operations import (
     name_store,
     newest,
     record,
+    renew,
 )
 from kubeskew.apiserver.storage.projection import (
     BatchOutcome,
@@ -44,6 +45,7 @@ from kubeskew.apiserver.storage.projection import (
     entry_sum,
     event_sum,
     expectations,
+    leases_of,
     row_state_sum,
 )
 from kubeskew.apiserver.storage.records import (
@@ -128,7 +130,7 @@ def commit(session: Session, changes: Sequence[Change | Transaction], known: Hea
     keys = _keys(changes)
     states = _read(session, keys, known.siblings)
     before = {key: state.current for key, state in states.items()}
-    decided = decide(changes, states, head)
+    decided = decide(changes, states, head, _leases(session, changes))
     if decided.events:
         touched = dict.fromkeys(event.key for event, _ in decided.events)
         _insert(session, decided, _event_rows(decided, before, digest))
@@ -147,6 +149,15 @@ def _keys(changes: Iterable[Change | Transaction]) -> list[Key]:
         else:
             keys[change.key] = None
     return [*keys]
+
+
+def _leases(session: Session, changes: Iterable[Change | Transaction]) -> dict[int, int]:
+    """The renewals of the leases that are there, of those that `changes` rest on."""
+    wanted = dict.fromkeys(
+        lease for change in changes if isinstance(change, Transaction) for lease in leases_of(change)
+    )
+    found = ((lease, session.all("lease_renewals", lease=lease)) for lease in wanted)
+    return {lease: rows[0][0] for lease, rows in found if rows}
 
 
 def _event_rows(decided: BatchOutcome, before: Mapping[Key, Entry | None], digest: int) -> list[Row]:
@@ -300,8 +311,11 @@ class SQLLog:
         rows = await self._database.read(lambda session: session.all("shared_revisions"))
         return [revision for (revision,) in rows]
 
-    async def grant(self, lease: Lease) -> None:
-        await self._database.write(lambda session: grant(session, lease))
+    async def grant(self, lease: Lease) -> Lease | None:
+        return await self._database.write(lambda session: grant(session, lease))
+
+    async def renew(self, leases: Sequence[int], time: datetime) -> Mapping[int, int]:
+        return await self._database.write(lambda session: renew(session, leases, time))
 
     async def leases(self) -> Sequence[Lease]:
         return await self._database.read(leases)

@@ -15,7 +15,7 @@ import sqlalchemy.engine
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apiserver.storage.projection import is_intact
 from kubeskew.apiserver.storage.records import DAMAGED, Author, ComponentEvent, Entry, Event, Key, Verb
-from kubeskew.migrations.tables import authors, events, leases, meta, objects, siblings, timeline
+from kubeskew.migrations.tables import authors, events, leases, meta, objects, renewals, siblings, timeline
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
@@ -333,6 +333,12 @@ def _put_lease(dialect: Dialect) -> Any:
     return put.on_conflict_do_update(index_elements=list(leases.primary_key), set_=changed)
 
 
+def _renew(dialect: Dialect) -> Any:
+    put = dialect.upsert(renewals)
+    changed = {"count": renewals.c.count + put.excluded["count"], "time": put.excluded.time}
+    return put.on_conflict_do_update(index_elements=list(renewals.primary_key), set_=changed)
+
+
 def _remove_object() -> sa.Delete:
     return sa.delete(objects).where(
         *(column == sa.bindparam(column.name) for column in objects.primary_key.columns)
@@ -392,6 +398,14 @@ NAMED: Mapping[str, sa.ClauseElement] = {
         authors.c.revision == sa.bindparam("revision"), authors.c.sub == sa.bindparam("sub")
     ),
     "leases": sa.select(leases).order_by(leases.c.id, leases.c.granted),
+    "live_leases": sa.select(leases.c.id, leases.c.ttl, renewals.c.count, renewals.c.time)
+    .select_from(leases.outerjoin(renewals, renewals.c.lease == leases.c.id))
+    .where(leases.c.revoked == 0)
+    .order_by(leases.c.id),
+    "lease_renewals": sa.select(sa.func.coalesce(renewals.c.count, 0))
+    .select_from(leases.outerjoin(renewals, renewals.c.lease == leases.c.id))
+    .where(leases.c.id == sa.bindparam("lease"), leases.c.revoked == 0),
+    "forget_renewals": sa.delete(renewals).where(renewals.c.lease.not_in(sa.select(leases.c.id))),
     "revoke": sa.update(leases)
     .where(leases.c.id == sa.bindparam("lease"), leases.c.revoked == 0)
     .values(revoked=sa.bindparam("at")),
@@ -415,6 +429,7 @@ def compile_all(dialect: Dialect) -> dict[str, Statement]:
         "put_meta": _put_meta(dialect),
         "put_lease": _put_lease(dialect),
         "put_author": _put_author(dialect),
+        "renew": _renew(dialect),
         "present": _present(dialect),
     }
     return {name: _compile(name, clause, dialect.compiler) for name, clause in named.items()}

@@ -15,13 +15,13 @@ from urllib.parse import urlsplit
 from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, index, invalid, required
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.security.pem import certificate_blocks
 
 _FORM = "; desired format: https://host[/path]"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _PORT = re.compile(r":[0-9]*")
 _NO_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2}).{0,2}")
 _NOT_IN_HOSTS = re.compile(r"[^A-Za-z0-9\-_.~!$&'()*+,;=:\[\]<>\"%\x80-\U0010ffff]")
-_CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 
 
 def validate_url(path: str, url: str, *, force_https: bool = True) -> Iterator[FieldError]:
@@ -100,7 +100,7 @@ def _url_path(path: str, given: str) -> Iterator[FieldError]:
 def validate_ca_bundle(path: str, bundle: str) -> Iterator[FieldError]:
     """`bundle` is base64 of PEM."""
     try:
-        found = _CERTIFICATE.findall(base64.b64decode(bundle))
+        found = certificate_blocks(base64.b64decode(bundle).decode(errors="replace"))
     except binascii.Error:
         found = []
     why = ""
@@ -108,7 +108,7 @@ def validate_ca_bundle(path: str, bundle: str) -> Iterator[FieldError]:
         why = "data does not contain any valid RSA or ECDSA certificates"
     for block in found:
         try:
-            ssl.PEM_cert_to_DER_cert(block.decode(errors="replace"))
+            ssl.PEM_cert_to_DER_cert(block)
         except (ValueError, binascii.Error):
             why = "x509: malformed certificate"
     if why:

@@ -224,7 +224,7 @@ class DeviceTaintEvictionController(Controller):
                 continue
             try:
                 if owned:
-                    claims.check_owner(pod, claim)
+                    claims.check_owner(pod, claim, groups=self._features.pod_group_claims)
             except ClaimError:
                 continue
             if reservation(claim, pod, groups=self._features.pod_group_claims) is not None:

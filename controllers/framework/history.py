@@ -24,6 +24,7 @@ from kubeskew.apimachinery.client.refs import CONTROLLER_REVISIONS, Ref
 from kubeskew.apimachinery.client.rest import MERGE_PATCH, STRATEGIC_PATCH, APIClient
 from kubeskew.apimachinery.clock import SUFFIX_ALPHABET
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.golang.fnv import fnv1, fnv1a
 from kubeskew.apimachinery.golang.raw_extensions import RawObject, marshalled
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Format, Quantity
@@ -38,7 +39,6 @@ _FILE = Path(__file__).parent / "pod_template_structs.json"
 _NO_TIME = "{Time:(time.Time){wall:(uint64)0 ext:(int64)0 loc:(*time.Location)<nil>}}"
 _DIGITS = re.compile(r"[+-]?(\d+)(?:\.(\d+))?")
 _NIL = "<nil>"
-_OFFSET, _PRIME, _MASK = 0x811C9DC5, 0x01000193, 0xFFFFFFFF
 HASH_LABEL = "controller.kubernetes.io/hash"
 REVISION_LABEL = "controller-revision-hash"  # of pods; of daemon sets' revisions too
 _PREFIX_LIMIT = 223
@@ -155,21 +155,6 @@ _PARTICULAR: dict[str, Callable[[Any], str]] = {
     "intstr.IntOrString": _integer_or_text,
     "resource.Quantity": _quantity,
 }
-
-
-def fnv1a(data: bytes) -> int:
-    value = _OFFSET
-    for byte in data:
-        value = ((value ^ byte) * _PRIME) & _MASK
-    return value
-
-
-def fnv1(data: bytes) -> int:
-    """FNV-1 multiplies first, unlike FNV-1a; both are of 32 bits."""
-    value = _OFFSET
-    for byte in data:
-        value = ((value * _PRIME) & _MASK) ^ byte
-    return value
 
 
 def safe_encode(text: str) -> str:

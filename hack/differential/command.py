@@ -5,12 +5,14 @@ import json
 import random
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import click
+from allocations import asked
 from comparison import Difference, difference
 from definitions import definition_history
 from histories import history
@@ -32,6 +34,7 @@ PATCHES = {
 }
 _AT_ONCE = 4
 _FLIPPED = 8  # gates
+_PROBLEMS = 500  # at a time
 
 
 Make = Callable[[Objects, int], dict[str, Any]]
@@ -131,7 +134,12 @@ async def compare(
         return comparison
 
 
-@click.command()
+@click.group()
+def main() -> None:
+    """Hold random requests and problems against programs of upstream."""
+
+
+@main.command()
 @click.argument("minor")
 @click.option(
     "--binaries",
@@ -147,7 +155,7 @@ async def compare(
 @click.option(
     "--out", type=click.Path(path_type=Path), help="A file that gets the shrunk histories, as JSON."
 )
-def main(
+def histories(
     minor: str,
     binaries: Path,
     mix: str,
@@ -160,8 +168,8 @@ def main(
     """Have a real kube-apiserver and ours answer random histories.
 
     \b
-      ETCD=/usr/bin/etcd hack/differential/run 1.36 --binaries DIR --count 2000
-      hack/differential/run 1.36 --binaries DIR --first 17 --count 1
+      ETCD=/usr/bin/etcd hack/differential/run histories 1.36 --binaries DIR --count 2000
+      hack/differential/run histories 1.36 --binaries DIR --first 17 --count 1
     """
     gates = flipped(Version.parse(minor), flip) if flip is not None else {}
     if gates:
@@ -181,3 +189,35 @@ def main(
         ]
         out.write_text(json.dumps(rows, indent=1))
     sys.exit(1 if classes else 0)
+
+
+@main.command()
+@click.argument("minor")
+@click.option(
+    "--program", type=click.Path(exists=True), required=True, help="What answers problems, a line each."
+)
+@click.option("--first", default=0, show_default=True, help="The first seed.")
+@click.option("--count", default=1000, show_default=True, help="How many problems.")
+def allocations(minor: str, program: str, first: int, count: int) -> None:
+    """Have upstream's allocator and ours answer random problems.
+
+    PROGRAM reads problems as lines of `kubeskew allocate --jsonl`, and writes {"allocations": ...} or
+    {"allocations": null, "error": ...} for each. What it answers in another way now and then is asked for
+    again: our answer has to be one of its answers.
+
+    \b
+      hack/differential/run allocations 1.36 --program ./allocator --count 50000
+    """
+    counts, apart = Counter[str](), 0
+    for start in range(first, first + count, _PROBLEMS):
+        seeds = range(start, min(start + _PROBLEMS, first + count))
+        for answered in asked(program, seeds, PATCHES[minor]):
+            counts[answered.kind] += 1
+            if not answered.alike:
+                apart += 1
+                click.echo(
+                    f"{answered.seed}: {json.dumps(answered.theirs)}\n    ours: {json.dumps(answered.ours)}"
+                )
+        click.echo(f"{seeds[-1] + 1 - first} of {count} problems, {apart} apart", err=True)
+    click.echo(", ".join(f"{number} {kind}" for kind, number in sorted(counts.items())) + f"; {apart} apart")
+    sys.exit(1 if apart else 0)

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import orjson
 
 from kubeskew.apimachinery.golang import json_syntax
+from kubeskew.apimachinery.golang.fnv import fnv1a
 
 CORRUPTED = "checkpoint is corrupted"
-_FNV_OFFSET, _FNV_PRIME, _MASK = 0x811C9DC5, 0x01000193, 0xFFFFFFFF
 
 
 class CheckpointError(Exception):
@@ -144,10 +144,7 @@ def struct(go_type: str, fields: Mapping[str, SpewText]) -> SpewText:
 
 def checksum(value: SpewText) -> int:
     """FNV-1a of 32 bits."""
-    found = _FNV_OFFSET
-    for byte in str(value).encode():
-        found = ((found ^ byte) * _FNV_PRIME) & _MASK
-    return found
+    return fnv1a(str(value).encode())
 
 
 def _bare(value: Any) -> str:

@@ -3,7 +3,7 @@
 Annotations of a pod hold for all its containers or, with `.CONTAINER` appended to the key, for one:
 
     kubelet.kubeskew.io/runs-for: "5"       seconds until it ends by itself
-    kubelet.kubeskew.io/exit-code: "1"      its exit code then; of an unknown program, it ends at once
+    kubelet.kubeskew.io/exit-code: "1"      its exit code then; an unknown program ends at once
     kubelet.kubeskew.io/on-sigterm: ignore  survives SIGTERM; a number: ends so many seconds after it
 
 The kubelet hands those of a container over with its configuration, and adds its kind, its use of the node
@@ -17,7 +17,8 @@ from kubeskew.apimachinery.objects import Object
 
 PREFIX = "kubelet.kubeskew.io/"
 RUNS_FOR, EXIT_CODE, ON_SIGTERM = f"{PREFIX}runs-for", f"{PREFIX}exit-code", f"{PREFIX}on-sigterm"
-KIND, INIT = f"{PREFIX}kind", "init"  # of an init container that has to end
+KIND = f"{PREFIX}kind"  # of a container whose program has to end: an init container, or one of a Job
+INIT, JOB = "init", "job"
 CORES, MEMORY = f"{PREFIX}cores", f"{PREFIX}memory"  # numbers
 PORTS = "io.kubernetes.container.ports"  # as upstream's kubelet has it: a JSON list
 

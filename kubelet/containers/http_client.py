@@ -176,7 +176,7 @@ class TLSConnection:
             await self._inner.write(self._outgoing.read())
 
 
-class SocketConnection:
+class StreamConnection:
     """A connection to an address of the machine."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

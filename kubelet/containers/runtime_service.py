@@ -25,6 +25,10 @@ class ContainerRuntimeError(Exception):
     """The runtime refused or failed; the text is what its gRPC status would say."""
 
 
+class ContainerStartError(ContainerRuntimeError):
+    """A container was created, and cannot be started."""
+
+
 class ImageError(ContainerRuntimeError):
     """An image cannot be had: `reason` is that of the container's waiting state (ErrImagePull, …)."""
 
@@ -315,6 +319,13 @@ class RuntimeService(Protocol):
 
     def follow_logs(self, sandbox: Sandbox, container: Container) -> AsyncIterator[LogLine]:
         """The output from this call on (not from the first iteration), until the container ends."""
+        ...
+
+    async def reopen_log(self, sandbox: Sandbox, container: Container) -> None:
+        """Goes on in a new file at a log's path: the kubelet has renamed the one so far.
+
+        Raises ContainerRuntimeError.
+        """
         ...
 
     async def exec_sync(

@@ -182,7 +182,9 @@ class NodeStatusReporter:
         *,
         port: int,
         plugins: DevicePlugins,
+        not_ready: Callable[[], str] = str,
     ) -> None:
+        """`not_ready` says why the node is not ready; empty while it is."""
         self._client = client
         self._clock = clock
         self._features = features
@@ -190,6 +192,7 @@ class NodeStatusReporter:
         self._recorder = recorder
         self.port = port
         self._plugins = plugins
+        self._not_ready = not_ready
         self._woken = asyncio.Event()
         self._node: Object = initial_node(config, {})
         self._reported_at: float | None = None
@@ -300,7 +303,7 @@ class NodeStatusReporter:
             await self.refresh()
             self._report_schedulable()
         present = self._node.get("status") or {}
-        status = self._status()
+        status = self._status(self._not_ready())
         ours = {name: present.get(name) for name in OWNED_FIELDS}
         now = self._clock.monotonic()
         due = self._reported_at is None or now - self._reported_at >= REPORT_SECONDS

@@ -7,7 +7,8 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.golang.fnv import fnv1a
+from kubeskew.apimachinery.objects import Object, controller_of
 from kubeskew.apimachinery.pod_resources import is_sidecar
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.containers import acting
@@ -27,8 +28,7 @@ from kubeskew.kubelet.volumes.container_resources import container_resources
 from kubeskew.kubelet.volumes.hostnames import Hostname, pod_hostname
 from kubeskew.kubelet.volumes.pod_volumes import MountedFiles
 
-CLUSTER_DOMAIN, CLUSTER_DNS = "cluster.local", "10.96.0.10"
-_FNV_OFFSET, _FNV_PRIME = 0x811C9DC5, 0x01000193  # of 32 bits
+CLUSTER_DOMAIN = "cluster.local"
 
 
 # -- the sandbox
@@ -168,16 +168,18 @@ def container_hash(spec: Object) -> str:
     """
     fields = {"image": spec.get("image") or "", "name": spec["name"]}
     content = json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode()
-    value = _FNV_OFFSET
-    for byte in f"([]uint8)[{' '.join(map(str, content))}]".encode():
-        value = (value ^ byte) * _FNV_PRIME & 0xFFFFFFFF
-    return f"{value:x}"
+    printed = f"([]uint8)[{' '.join(map(str, content))}]"
+    return f"{fnv1a(printed.encode()):x}"
 
 
 def acted(pod: Object, spec: Object, demand: Demand) -> dict[str, str]:
     """The annotations by which a container is acted."""
     found = acting.behaviour_annotations(pod, spec)
     found |= {acting.CORES: repr(demand.cores), acting.MEMORY: str(demand.memory)}
-    if any(spec["name"] == each["name"] for each in pod_spec.init_containers(pod)) and not is_sidecar(spec):
+    if is_sidecar(spec):
+        return found
+    if any(spec["name"] == each["name"] for each in pod_spec.init_containers(pod)):
         found[acting.KIND] = acting.INIT
+    elif (controller_of(pod) or {}).get("kind") == "Job":
+        found[acting.KIND] = acting.JOB
     return found

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet.containers import http_client
-from kubeskew.kubelet.containers.http_client import SocketConnection, TLSConnection
+from kubeskew.kubelet.containers.http_client import StreamConnection, TLSConnection
 from kubeskew.kubelet.containers.runtime_service import (
     CommandTimeoutError,
     Connection,
@@ -171,7 +171,7 @@ class Asker:
         where = f"{host or sandbox.ip}:{port}"
         try:
             if host and host != sandbox.ip:
-                return SocketConnection(*await asyncio.open_connection(host, port))
+                return StreamConnection(*await asyncio.open_connection(host, port))
             return await self._runtime.dial(sandbox, port)
         except ConnectionRefusedError:
             raise OSError(f"dial tcp {where}: connect: connection refused") from None

@@ -22,10 +22,11 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.pod_resources import is_sidecar
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.cdi import injected
-from kubeskew.kubelet.containers.pod_volumes import ConfigError, EncodingError
+from kubeskew.kubelet.containers.environment import ConfigError, EncodingError
 from kubeskew.kubelet.containers.runtime_service import (
     ContainerRuntimeError,
     ContainerSecurity,
+    ContainerStartError,
     Image,
     ImageError,
 )
@@ -258,6 +259,12 @@ class ContainerStarter:
             seconds = _SOON_SECONDS if soon else _RETRY_SECONDS
             self._hold_back(name, WaitingReason(error.reason, str(error)), held_back, seconds)
             emit("Warning", "Failed", f"Error: {error.reason}")
+            return False
+        except ContainerStartError as error:
+            errors.labels(kind, "RunContainerError").inc()
+            self._hold_back(name, WaitingReason("RunContainerError", str(error)), held_back)
+            emit("Normal", "Created", services.features.events.created.format(name=name))
+            emit("Warning", "Failed", f"Error: {error}")
             return False
         except (DeviceError, ConfigError, ContainerRuntimeError) as error:
             refused = isinstance(error, InjectionError | EncodingError | ContainerRuntimeError)

@@ -16,7 +16,7 @@ from kubeskew.apimachinery.pod_resources import TERMINAL_PHASES, is_terminal
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.allocation import RETRY_SECONDS as RESIZE_RETRY_SECONDS
 from kubeskew.kubelet.allocation import FitCheck, Resizer
-from kubeskew.kubelet.containers.pod_volumes import ConfigError
+from kubeskew.kubelet.containers.environment import ConfigError
 from kubeskew.kubelet.containers.runtime_service import ContainerResources, ContainerRuntimeError
 from kubeskew.kubelet.containers.sandbox import Sandbox
 from kubeskew.kubelet.containers.usage import demand_of, errors_of
@@ -25,6 +25,7 @@ from kubeskew.kubelet.pods.container_configs import acted, sandbox_config
 from kubeskew.kubelet.pods.kuberuntime import ContainerStarter, PodKiller, next_change, next_steps
 from kubeskew.kubelet.pods.prober import Prober
 from kubeskew.kubelet.pods.services import NodeServices
+from kubeskew.kubelet.pods.sync_periods import SyncEnd, differ_semantically
 from kubeskew.kubelet.pods.volume_sync import RETRY_SECONDS as VOLUME_RETRY_SECONDS
 from kubeskew.kubelet.pods.volume_sync import VolumeSync
 from kubeskew.kubelet.status.pod_status import View, WaitingReason, pod_status, rejected_status
@@ -34,8 +35,6 @@ from kubeskew.kubelet.volumes.termination_message import POD_LIMIT
 
 log = logging.getLogger(__name__)
 
-
-RETRY_SECONDS = 10.0  # kubelet.go: backOffPeriod
 _EVICTION_GRACE = 1  # seconds (eviction_manager.go, immediateEvictionGracePeriodSeconds)
 _SANDBOX_CHANGED = "Pod sandbox changed, it will be killed and re-created."
 _DEADLINE = "Pod was active on the node longer than the specified deadline"
@@ -114,6 +113,7 @@ class PodWorker:
         self._messages: dict[str, str] = {}  # with which containers ended, by their ids
         self.fit_check: FitCheck | None = None  # the node's answer to the pod's resources
         self._held_back: dict[str, WaitingReason] = {}
+        self._next_preparation: datetime | None = None  # of claims, after one that failed
         services.statuses.observe(pod)
 
     # -- from the API
@@ -135,6 +135,8 @@ class PodWorker:
         return self._gone
 
     def update(self, pod: Object) -> None:
+        if differ_semantically(self.pod, pod):
+            self._next_preparation = None
         self.pod = pod
         self._volumes.pod_changed()
         self._services.statuses.observe(pod)
@@ -170,7 +172,7 @@ class PodWorker:
                     delay = await self._sync()
                 except Exception:
                     log.exception("cannot sync pod %s", pod_spec.full_name(self.pod))
-                    delay = RETRY_SECONDS
+                    delay = self._services.periods.after(SyncEnd.ERROR)
                 await self._pause(delay)
         finally:
             self._prober.stop()
@@ -273,8 +275,11 @@ class PodWorker:
     async def _prepare_sandbox(self) -> float:
         """Makes a sandbox if devices and volumes are ready; returns seconds until the next step."""
         services = self._services
-        if not await self._volumes.sync(self.pod, services.clock.now()):
+        now = services.clock.now()
+        if not await self._volumes.sync(self.pod, now):
             return VOLUME_RETRY_SECONDS
+        if self._next_preparation is not None and now < self._next_preparation:
+            return (self._next_preparation - now).total_seconds()
         try:
             await services.devices.prepare(self.pod)
         except DeviceError as error:
@@ -282,7 +287,7 @@ class PodWorker:
             if services.features.reports_failed_preparation:
                 services.recorder.event(self.pod, "Warning", "FailedPrepareDynamicResources", message)
             log.warning("pod %s: %s", pod_spec.full_name(self.pod), message)
-            return RETRY_SECONDS
+            return self._delay_preparation()
         if not (self._gone or pod_spec.is_deleted(self.pod)):
             services.metrics.started_pods.inc()
             dns, warnings = pod_dns(self.pod, services.dns)
@@ -299,8 +304,13 @@ class PodWorker:
             except (ConfigError, ContainerRuntimeError) as error:
                 message = f"Failed to create pod sandbox: {error}"
                 services.recorder.event(self.pod, "Warning", "FailedCreatePodSandBox", message)
-                return RETRY_SECONDS
+                return services.periods.after(SyncEnd.ERROR)
         return 0
+
+    def _delay_preparation(self) -> float:
+        delay = self._services.periods.after(SyncEnd.NO_ERROR)
+        self._next_preparation = self._services.clock.now() + timedelta(seconds=delay)
+        return delay
 
     def _evict(self, message: str) -> float:
         """Ends the pod soon, as a node that is short of something."""
@@ -377,9 +387,13 @@ class PodWorker:
                 await services.devices.unprepare(self.pod)
         except DeviceError as error:
             log.warning("pod %s: %s", pod_spec.full_name(self.pod), error)
-            return RETRY_SECONDS
+            return services.periods.after(SyncEnd.ERROR)
         if sandbox is not None:
-            await services.runtime.stop_pod_sandbox(sandbox)
+            try:
+                await services.runtime.stop_pod_sandbox(sandbox)
+            except ContainerRuntimeError as error:
+                log.warning("pod %s: %s", pod_spec.full_name(self.pod), error)
+                return services.periods.after(SyncEnd.ERROR)
             self._read_messages(sandbox, services.clock.now())
         await services.volumes.tear_down(self.uid)
         if not self._done and not self._gone:

@@ -13,13 +13,14 @@ from pathlib import Path
 from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.kubelet.allocation import PodAllocations
-from kubeskew.kubelet.containers.pod_volumes import PodContents
+from kubeskew.kubelet.containers.environment import PodContents
 from kubeskew.kubelet.containers.runtime_service import RuntimeService
 from kubeskew.kubelet.device_managers import DevicePlugins, PodDevices
 from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.pods.handlers import Asker
 from kubeskew.kubelet.pods.images import ImageManager
+from kubeskew.kubelet.pods.sync_periods import SyncPeriods
 from kubeskew.kubelet.probe_counts import ProbeCounts
 from kubeskew.kubelet.resourcemanagers.managers import ResourceManagers
 from kubeskew.kubelet.status.status_manager import StatusWriter
@@ -86,6 +87,7 @@ class NodeServices:
     statuses: StatusWriter
     recorder: EventRecorder
     backoff: CrashBackoff
+    periods: SyncPeriods
     devices: PodDevices
     plugins: DevicePlugins
     managers: ResourceManagers

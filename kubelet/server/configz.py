@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.process.network_agent import DNS_ADDRESS
 from kubeskew.kubelet.features import ConfigurationFeatures
 
 _BUFFER = {"infoBufferSize": "0"}
@@ -36,7 +37,7 @@ _DEFAULTS: Mapping[str, Any] = {
     "healthzBindAddress": "127.0.0.1",
     "oomScoreAdj": -999,
     "clusterDomain": "cluster.local",
-    "clusterDNS": ["10.96.0.10"],
+    "clusterDNS": [DNS_ADDRESS],
     "streamingConnectionIdleTimeout": "4h0m0s",
     "nodeStatusUpdateFrequency": "10s",
     "nodeStatusReportFrequency": "5m0s",

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kubeskew.apimachinery.clock import Clock, Entropy
-from kubeskew.kubelet.containers.pod_volumes import ConfigError
+from kubeskew.kubelet.containers.environment import ConfigError
 from kubeskew.kubelet.volumes.files import KEEP, VolumeFiles, check_path
 
 _DATA, _NEW_DATA = "..data", "..data_tmp"

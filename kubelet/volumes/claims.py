@@ -11,7 +11,7 @@ from kubeskew.apimachinery.client.refs import PERSISTENT_VOLUME_CLAIMS, PERSISTE
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.selectors.nodes import selector_matches
 from kubeskew.kubelet import pod_spec
-from kubeskew.kubelet.containers.pod_volumes import ConfigError
+from kubeskew.kubelet.containers.environment import ConfigError
 from kubeskew.kubelet.volumes.objects import MissingError, PodObjects
 
 _PROTECTION = "kubernetes.io/pvc-protection"

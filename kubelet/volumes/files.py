@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 KEEP = -1  # a user or group that stays as it is
+_MASK = 0o022  # of a kubelet on a node
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -99,14 +100,17 @@ class VolumeFiles:
     # -- changing
 
     def make_directories(self, path: Path, mode: int) -> None:
-        """Makes a directory and those above it; what is there already keeps its mode."""
+        """Makes a directory and those above it, whatever the process's mask is; what is there already keeps
+        its mode.
+        """
         missing = []
         check_path(path)
         while not path.exists():
             missing.append(path)
             path = path.parent
         for directory in reversed(missing):
-            directory.mkdir(mode=mode, exist_ok=True)
+            directory.mkdir(mode=mode & ~_MASK, exist_ok=True)
+            directory.chmod(mode & ~_MASK)
 
     def write(self, path: Path, content: bytes, mode: int) -> None:
         """Gives the file exactly this mode, whatever the process's mask is. Follows no link at the end, and

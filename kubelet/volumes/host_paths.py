@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 
 from kubeskew.apimachinery.objects import Object
-from kubeskew.kubelet.containers.pod_volumes import ConfigError
+from kubeskew.kubelet.containers.environment import ConfigError
 from kubeskew.kubelet.volumes.files import VolumeFiles, go_error
 from kubeskew.kubelet.volumes.layout import NodeRoot
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
-from kubeskew.kubelet.containers.pod_volumes import ConfigError
+from kubeskew.kubelet.containers.environment import ConfigError
 
 _LONGEST, _LONGEST_FULL = 63, 64
 

@@ -15,7 +15,7 @@ from kubeskew.apimachinery.go_formats import quoted
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.kubelet import pod_spec
-from kubeskew.kubelet.containers.pod_volumes import ConfigError
+from kubeskew.kubelet.containers.environment import ConfigError
 from kubeskew.kubelet.features import VolumeFeatures
 from kubeskew.kubelet.volumes import host_paths
 from kubeskew.kubelet.volumes.atomic_writer import AtomicWriter

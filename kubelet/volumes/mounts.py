@@ -13,8 +13,8 @@ from kubeskew.apimachinery.clock import Entropy
 from kubeskew.apimachinery.go_formats import quoted
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
+from kubeskew.kubelet.containers.environment import ConfigError
 from kubeskew.kubelet.containers.expansion import expanded
-from kubeskew.kubelet.containers.pod_volumes import ConfigError
 from kubeskew.kubelet.containers.runtime_service import Mount
 from kubeskew.kubelet.device_managers import HostMount
 from kubeskew.kubelet.features import VolumeFeatures

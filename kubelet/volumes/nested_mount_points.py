@@ -7,7 +7,7 @@ import posixpath
 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
-from kubeskew.kubelet.containers.pod_volumes import ConfigError
+from kubeskew.kubelet.containers.environment import ConfigError
 
 
 def nested_mount_points(name: str, pod: Object) -> list[str]:

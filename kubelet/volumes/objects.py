@@ -4,7 +4,6 @@ One that is marked immutable is read once for as long as a pod of the node has i
 after it under its name is not seen until then (pkg/kubelet/util/manager/watch_based_manager.go, 1.36).
 """
 
-import base64
 from collections.abc import Mapping
 
 from kubeskew.apimachinery.client.refs import CONFIG_MAPS, SECRETS, Ref
@@ -12,7 +11,7 @@ from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
-from kubeskew.kubelet.containers.pod_volumes import ConfigError
+from kubeskew.kubelet.containers.environment import ConfigError, config_map_data, secret_data
 
 _Key = tuple[str, str, str]  # kind, namespace, name
 
@@ -31,14 +30,11 @@ class PodObjects:
 
     async def config_map(self, pod: Object, name: str) -> Mapping[str, bytes]:
         """Raises MissingError and ConfigError."""
-        found = await self._object(CONFIG_MAPS, pod, name)
-        texts = {key: value.encode() for key, value in (found.get("data") or {}).items()}
-        return {**texts, **_decoded(found.get("binaryData"))}
+        return config_map_data(await self._object(CONFIG_MAPS, pod, name))
 
     async def secret(self, pod: Object, name: str) -> Mapping[str, bytes]:
         """Raises MissingError and ConfigError."""
-        found = await self._object(SECRETS, pod, name)
-        return _decoded(found.get("data"))
+        return secret_data(await self._object(SECRETS, pod, name))
 
     async def _object(self, ref: Ref, pod: Object, name: str) -> Object:
         key = (ref.kind, pod_spec.namespace_of(pod), name)
@@ -69,7 +65,3 @@ class PodObjects:
             if not self._users[key]:
                 del self._users[key]
                 self._immutable.pop(key, None)
-
-
-def _decoded(data: Mapping[str, str] | None) -> dict[str, bytes]:
-    return {key: base64.b64decode(value) for key, value in (data or {}).items()}

@@ -7,7 +7,6 @@ Source: pkg/kubelet/podcertificate/podcertificatemanager.go, 1.34 to 1.36.
 """
 
 import base64
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -19,11 +18,10 @@ from kubeskew.apimachinery.clock import Clock, Entropy, parse_timestamp
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.go_formats import quoted
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.security.pem import certificate_pem, certificates
 from kubeskew.kubelet import pod_spec
-from kubeskew.kubelet.containers.pod_volumes import ConfigError
+from kubeskew.kubelet.containers.environment import ConfigError
 
-_BLOCK = re.compile(r"-----BEGIN [^-]+-----(.*?)-----END [^-]+-----", re.DOTALL)
-_LINE = 64
 _ABANDONED = timedelta(minutes=10)  # a request that is missing for so long counts as deleted
 _JITTER_SECONDS = 300
 _NOT_ISSUED = "credential bundle is not issued yet"
@@ -227,10 +225,4 @@ def _base64(data: bytes) -> str:
 
 def _cleaned(chain: str) -> bytes:
     """The blocks alone, without headers and what is between them."""
-    blocks = [base64.b64encode(base64.b64decode("".join(text.split()))) for text in _BLOCK.findall(chain)]
-    return b"".join(map(_wrapped, blocks))
-
-
-def _wrapped(text: bytes) -> bytes:
-    lines = [text[at : at + _LINE] for at in range(0, len(text), _LINE)]
-    return b"\n".join([b"-----BEGIN CERTIFICATE-----", *lines, b"-----END CERTIFICATE-----", b""])
+    return b"".join(map(certificate_pem, certificates(chain)))

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
-from kubeskew.kubelet.containers.pod_volumes import ConfigError
+from kubeskew.kubelet.containers.environment import ConfigError
 from kubeskew.kubelet.containers.runtime_service import LogLine, Mount
 from kubeskew.kubelet.device_managers import HostMount
 from kubeskew.kubelet.volumes.hostnames import Hostname

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
-from kubeskew.kubelet.containers.pod_volumes import ConfigError
+from kubeskew.kubelet.containers.environment import ConfigError
 from kubeskew.kubelet.containers.runtime_service import ContainerSecurity
 from kubeskew.kubelet.features import ContainerFeatures
 

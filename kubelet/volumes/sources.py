@@ -12,7 +12,7 @@ from kubeskew.apimachinery.go_formats import quoted
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.containers.downward import DownwardError, field_value, resource_value
-from kubeskew.kubelet.containers.pod_volumes import ConfigError
+from kubeskew.kubelet.containers.environment import ConfigError
 from kubeskew.kubelet.volumes.atomic_writer import FileProjection
 from kubeskew.kubelet.volumes.layout import joined_errors
 from kubeskew.kubelet.volumes.objects import MissingError, PodObjects

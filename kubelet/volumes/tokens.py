@@ -12,7 +12,7 @@ from kubeskew.apimachinery.clock import Clock, Entropy, parse_timestamp
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
-from kubeskew.kubelet.containers.pod_volumes import ConfigError
+from kubeskew.kubelet.containers.environment import ConfigError
 
 log = logging.getLogger(__name__)
 

@@ -5,8 +5,6 @@ The anchors have one order per kubelet, which changes when it restarts.
 Source: pkg/kubelet/clustertrustbundle/clustertrustbundle_manager.go, 1.36.
 """
 
-import base64
-import re
 from collections.abc import Iterable
 
 from kubeskew.apimachinery.client.refs import Ref
@@ -14,11 +12,9 @@ from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
 from kubeskew.apimachinery.clock import Entropy, repeatable
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.security.pem import certificate_pem, certificates
 from kubeskew.apimachinery.selectors.labels import selector_or_nothing
-from kubeskew.kubelet.containers.pod_volumes import ConfigError
-
-_BLOCK = re.compile(r"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", re.DOTALL)
-_LINE = 64
+from kubeskew.kubelet.containers.environment import ConfigError
 
 
 class TrustBundles:
@@ -74,18 +70,8 @@ class TrustBundles:
         raise ConfigError("combination of signerName and labelSelector matched zero ClusterTrustBundles")
 
     def _normalized(self, bundles: Iterable[Object]) -> bytes:
-        found = {
-            base64.b64decode("".join(block.split()))
-            for bundle in bundles
-            for block in _BLOCK.findall(bundle["spec"].get("trustBundle") or "")
-        }
+        found = {der for bundle in bundles for der in certificates(bundle["spec"].get("trustBundle") or "")}
         anchors = sorted(found)
         self._seed = self._seed or self._entropy.uid()
         repeatable(self._seed).shuffle(anchors)
-        return b"".join(map(_encoded, anchors))
-
-
-def _encoded(der: bytes) -> bytes:
-    text = base64.b64encode(der)
-    lines = [text[at : at + _LINE] for at in range(0, len(text), _LINE)]
-    return b"\n".join([b"-----BEGIN CERTIFICATE-----", *lines, b"-----END CERTIFICATE-----", b""])
+        return b"".join(map(certificate_pem, anchors))

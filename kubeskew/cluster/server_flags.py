@@ -7,6 +7,7 @@ from kubeskew.apimachinery.versions import Version
 from kubeskew.cluster.state import Process, State, StateDir
 
 SERVICE_RANGE = "10.96.0.0/16"  # kind's default
+_KEYS_IN_CLUSTER = "https://kubernetes.default.svc.cluster.local/openid/v1/jwks"
 
 
 def server_flags(directory: StateDir, state: State, process: Process) -> dict[str, str]:
@@ -22,6 +23,8 @@ def server_flags(directory: StateDir, state: State, process: Process) -> dict[st
         **_front_proxy(directory),
         "service-account-signing-key-file": str(directory.account_key),
         "service-cluster-ip-range": SERVICE_RANGE,
+        # Pods reach no address that those outside reach, too.
+        **({"service-account-jwks-uri": _KEYS_IN_CLUSTER} if state.network_socket else {}),
         **({"runtime-config": runtime_config} if runtime_config else {}),
     }
 

@@ -1,8 +1,8 @@
 """The shim of an API server: the program stores in the cluster's log, through etcd's API at a Unix socket.
 
 The shim is the log's writer. It has what a real API server lacks: the time line of components, faults in
-commits, and a network of the cluster, for the addresses that the program dials. Clients speak to the program
-itself.
+commits, and a network of the cluster, for the addresses that the program dials. It listens in the program's
+place (`kubeskew/shim/front.py`), and has clients speak to the program itself while there are no faults.
 """
 
 import asyncio
@@ -35,13 +35,13 @@ from kubeskew.shim.audit import AuditSink, audit_policy
 from kubeskew.shim.audit_webhook import AuditWebhook
 from kubeskew.shim.cluster_network import ClusterNetwork
 from kubeskew.shim.egress import Egress, egress_selection
+from kubeskew.shim.front import Front
+from kubeskew.shim.front_proxy import Files, FrontProxy
 from kubeskew.shim.program_file import Program, Server
 from kubeskew.shim.programs import Programs
 from kubeskew.shim.readiness import Readiness
-from kubeskew.shim.shared_port import SharedPort
 from kubeskew.shim.supervision import Supervision
 
-_ADDRESS = "127.0.0.1"
 # For requests under way. Upstream's server waits up to a minute for connections with watches to be closed by
 # clients (k8s.io/apiserver/pkg/server/secure_serving.go, 1.36).
 _GRACE_SECONDS = 2.0
@@ -66,7 +66,8 @@ async def _serve(
     timeline = _Timeline(event_log, ctx)
     faults = _faults(event_log, ctx)
     context = load_kubeconfig(ctx.options.kubeconfig).ssl_context()
-    readiness = Readiness(programs, program.health, context, asyncio.get_running_loop().time)
+    now = asyncio.get_running_loop().time
+    readiness = Readiness(programs, program.health, context, now, address=server.program_address)
     readiness.add_checks(ctx.health)
     ctx.health.add_page("/program", lambda: _page(program, programs))
     async with AsyncExitStack() as stack:
@@ -93,12 +94,9 @@ async def _serve(
         await webhook.start()
         private_part(server.audit_config, webhook.kubeconfig()).replace(server.audit_config)
         private_part(server.audit_policy, json.dumps(audit_policy())).replace(server.audit_policy)
-        if faults is not None:
-            stack.push_async_callback(faults.stop)
-            faults.reload()
-            ctx.reloads.append(faults.reload)
+        front = await _front(program, server, faults, ctx, stack)
         stack.push_async_callback(programs.end)
-        serving = partial(_serving, server, program, timeline)
+        serving = partial(_serving, program, front, timeline)
         supervision = Supervision(
             program, programs, readiness, ctx, timeline.announce, _at_once, serving, _GRACE_SECONDS
         )
@@ -122,18 +120,48 @@ async def _at_once() -> bool:
     return True
 
 
+async def _front(
+    program: Program,
+    server: Server,
+    faults: ServerFaults | None,
+    ctx: ComponentContext,
+    stack: AsyncExitStack,
+) -> Front:
+    """Raises OSError."""
+    proxy = None
+    if faults is not None:
+        files = Files(
+            *(program.certificate, program.key, program.authority, server.requestheader_authority),
+            *(server.proxy_certificate, server.proxy_key, server.tokens),
+        )
+        proxy = FrontProxy(files, program.health, server.program_address, faults, ctx.environment)
+        stack.push_async_callback(proxy.close)
+        await proxy.start()
+    front = Front(server.port, server.shared_port, server.program_address, proxy)
+    stack.push_async_callback(front.close)
+    if faults is not None:
+        stack.push_async_callback(faults.stop)
+        faults.begin(front.refuse_during)
+        reloads: dict[asyncio.Task[None], None] = {}
+        ctx.reloads.append(partial(_reload, front, reloads))
+    return front
+
+
+def _reload(front: Front, running: dict[asyncio.Task[None], None]) -> None:
+    task = asyncio.create_task(front.reload(), name="reload faults")
+    running[task] = None
+    task.add_done_callback(running.pop)
+
+
 @asynccontextmanager
-async def _serving(server: Server, program: Program, timeline: "_Timeline") -> AsyncIterator[None]:
-    """Announces the start, and shares the cluster's port while the program serves. Raises OSError."""
+async def _serving(program: Program, front: Front, timeline: "_Timeline") -> AsyncIterator[None]:
+    """Announces the start, and lets clients in while the program serves. Raises OSError."""
     await timeline.announce("started", str(program))
-    if not server.shared_port:
-        yield
-        return
-    shared = await SharedPort.open(_ADDRESS, server.shared_port, server.port)
+    await front.listen()
     try:
         yield
     finally:
-        await shared.close()
+        front.stop_listening()
 
 
 class _Timeline:

@@ -8,6 +8,7 @@ import ssl
 from functools import lru_cache
 from typing import Any
 
+from kubeskew.apimachinery.security.pem import certificates
 from kubeskew.apimachinery.security.web_tokens import WrongTokenError, read
 
 _BEARER = "bearer "
@@ -19,7 +20,7 @@ class CertificateHolder:
 
     def __init__(self, certificate: bytes) -> None:
         self._certificate = certificate
-        self._encoded = ssl.PEM_cert_to_DER_cert(_first(certificate.decode())) if certificate else b""
+        self._encoded = certificates(certificate.decode())[0] if certificate else b""
 
     def is_shown(self, connection: ssl.SSLObject | None) -> bool:
         """True if the peer has shown a certificate of the same subject, which the handshake verified."""
@@ -27,11 +28,6 @@ class CertificateHolder:
         if not shown or not self._encoded:
             return False
         return shown == self._encoded or _same_subject(shown, self._encoded)
-
-
-def _first(text: str) -> str:
-    end = "-----END CERTIFICATE-----"
-    return text[text.index("-----BEGIN CERTIFICATE-----") : text.index(end) + len(end)]
 
 
 def _same_subject(shown: bytes, own: bytes) -> bool:

@@ -16,7 +16,7 @@ import ctypes
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 _CLONE_NEWNS = 0x00020000  # linux/sched.h
@@ -39,6 +39,7 @@ _PLACES = {
     "node": "/sys/devices/system/node",
     "online": "/sys/devices/system/cpu/online",
     "meminfo": "/proc/meminfo",
+    "hugepages": "/sys/kernel/mm/hugepages",
 }
 
 
@@ -47,8 +48,9 @@ def command(root: Path, logs: Path, machine: Path) -> list[str]:
     return [sys.executable, "-I", "-S", __file__, str(root), str(logs), str(machine)]
 
 
-def machine_files(processors: int, memory: int) -> dict[str, str]:
+def machine_files(processors: int, memory: int, huge_pages: Mapping[int, int]) -> dict[str, str]:
     """Describes one NUMA node of one socket, whose cores have a thread each; `memory` is in bytes.
+    `huge_pages` has numbers of pages by their size in bytes.
 
     Source: github.com/google/cadvisor, utils/sysinfo/sysinfo.go and machine/machine.go, as of 1.31 … 1.36.
     """
@@ -60,6 +62,9 @@ def machine_files(processors: int, memory: int) -> dict[str, str]:
         "node/node0/meminfo": f"Node 0 {total}",
         "node/node0/distance": "10\n",
     }
+    for size, pages in huge_pages.items():
+        name = f"hugepages/hugepages-{size // 1024}kB/nr_hugepages"
+        files |= {name: f"{pages}\n", f"node/node0/{name}": f"{pages}\n"}
     for number in range(processors):
         topology = f"node/node0/cpu{number}/topology"
         files |= {f"{topology}/core_id": f"{number}\n", f"{topology}/physical_package_id": "0\n"}

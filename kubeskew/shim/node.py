@@ -26,6 +26,7 @@ from kubeskew.apimachinery.process.health_checks import Health
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.checkpoints.checkpoint_manager import CheckpointError
 from kubeskew.kubelet.containers.container_page import container_page
+from kubeskew.kubelet.containers.runtime_faults import RuntimeFaults
 from kubeskew.kubelet.containers.usage import demand_of
 from kubeskew.kubelet.cri_service import CRIService
 from kubeskew.kubelet.dra.checkpoint import FILE_NAME
@@ -70,6 +71,7 @@ class RealNode:
             *(layout.node, layout.cdi, files, clock, entropy),
             places=((KUBELET, layout.kubelet), (LOGS, layout.node / "log")),
             acted=self._acted,
+            faults=RuntimeFaults(ctx.faults.injector) if ctx.faults is not None else None,
         )
         self._transport = HTTPTransport(url, self.context())
         self._watching: asyncio.Task[None] | None = None

@@ -41,8 +41,13 @@ class Server:
     audit_config: Path
     network: str  # the Unix socket of the network that pods have; empty without one
     services: Mapping[str, str]  # HOST:PORT by NAMESPACE/NAME, of Services that are processes of the cluster
-    port: int  # of the program
+    port: int  # at which clients look for the server; its shim listens there
     shared_port: int  # of all API servers of the cluster; 0 if there is one
+    program_address: tuple[str, int]  # at which the program itself listens
+    requestheader_authority: Path  # of front proxies
+    proxy_certificate: Path  # of a front proxy
+    proxy_key: Path
+    tokens: Path  # of users
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +120,7 @@ def _program(body: dict[str, Any]) -> Program:
 
 
 def _server(body: dict[str, Any]) -> Server:
+    host, _, port = body["programAddress"].rpartition(":")
     return Server(
         storage=body["storage"],
         etcd_socket=Path(body["etcdSocket"]),
@@ -127,6 +133,11 @@ def _server(body: dict[str, Any]) -> Server:
         services=body.get("services") or {},
         port=body["port"],
         shared_port=body.get("sharedPort") or 0,
+        program_address=(host, int(port)),
+        requestheader_authority=Path(body["requestheaderClientCAFile"]),
+        proxy_certificate=Path(body["proxyClientCertFile"]),
+        proxy_key=Path(body["proxyClientKeyFile"]),
+        tokens=Path(body["tokenAuthFile"]),
     )
 
 

@@ -7,9 +7,7 @@ where a fault loses something, the program's connection is reset.
 
 import asyncio
 import logging
-import socket
 import ssl
-import struct
 from collections import deque
 from collections.abc import Iterable
 from contextlib import aclosing
@@ -33,6 +31,7 @@ from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.faults.fault import Call, call_of
 from kubeskew.apimachinery.faults.injector import Injector
 from kubeskew.apimachinery.protobuf_wire import encode_status
+from kubeskew.apimachinery.streaming.resets import reset
 from kubeskew.shim.identity import CertificateHolder, user_of
 from kubeskew.shim.leadership import Leadership
 from kubeskew.shim.traffic import Traffic
@@ -47,12 +46,11 @@ _PHRASES: Final = {status.value: status.phrase.encode() for status in HTTPStatus
 _NO_BODY: Final = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 _LAST_CHUNK: Final = b"0\r\n\r\n"
 # Headers of one connection (RFC 9110, 7.6.1), and those that are written for the next one.
-_HOP_BY_HOP: Final = frozenset({
+HOP_BY_HOP: Final = frozenset({
     b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"transfer-encoding", b"upgrade",
     b"content-length", b"host", b"expect",
 })  # fmt: skip
-_IN_ANSWERS: Final = _HOP_BY_HOP - {b"content-length"}
-_RESET: Final = struct.pack("ii", 1, 0)  # SO_LINGER: what is closed is reset
+_IN_ANSWERS: Final = HOP_BY_HOP - {b"content-length"}
 
 log = logging.getLogger(__name__)
 Header = tuple[bytes, bytes]
@@ -125,7 +123,7 @@ class Proxy:
         """Raises StatusError for an answer that a fault gives, CONNECTION_ERRORS without one."""
         transport = self.transport(connection, _authorization(asked.headers))
         request = Request(
-            asked.method, asked.target, body=asked.body, lines=passing(asked.headers, _HOP_BY_HOP)
+            asked.method, asked.target, body=asked.body, lines=passing(asked.headers, HOP_BY_HOP)
         )
         injector = self.injector
         if injector is None or injector.decider is None:
@@ -206,15 +204,8 @@ class ProgramConnection(asyncio.Protocol):
 
     def abort(self) -> None:
         """Resets the connection."""
-        if self._transport is None:
-            return
-        found: socket.socket | None = self._transport.get_extra_info("socket")
-        if found is not None:
-            try:
-                found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-            except OSError as error:  # it is closed already
-                log.debug("cannot reset: %s", error)
-        self._transport.abort()
+        if self._transport is not None:
+            reset(self._transport)
 
     def is_own(self) -> bool:
         """True if the peer has shown the certificate of the component."""

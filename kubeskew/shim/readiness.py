@@ -36,15 +36,18 @@ class Readiness:
         *,
         leadership: Leadership | None = None,
         traffic: Traffic | None = None,
+        address: tuple[str, int] | None = None,
     ) -> None:
-        """Programs that lead have a `leadership`, those with informers have `traffic`."""
+        """Programs that lead have a `leadership`, those with informers have `traffic`. Health is asked for at
+        an `address`, if there is one, instead of that of the URL.
+        """
         self._programs = programs
         self._leadership = leadership
         self._traffic = traffic
         self._now = now
         self._transport: HTTPTransport | None = None
         if health_url:
-            self._transport = HTTPTransport(health_url, context)
+            self._transport = HTTPTransport(health_url, context, address=address)
         self._path = 0
         self._health: bool | str = "not asked yet" if health_url else True
         self._until: float | None = None  # the end of the time that informers may take

@@ -34,6 +34,7 @@ class RuntimeInMemory:
         self.updates = []
         self.lines = {}
         self.streams = {}
+        self.reopened = []  # ids of containers whose kubelet has renamed their log
         self.pulled = ["docker.io/library/busybox:latest"]
 
     # -- images
@@ -145,6 +146,9 @@ class RuntimeInMemory:
                 yield await queue.get()
 
         return lines()
+
+    async def reopen_log(self, sandbox, container):
+        self.reopened.append(container.id)
 
     async def exec_sync(self, sandbox, container, command, seconds):
         if command[0] == "sleep":

@@ -11,9 +11,11 @@ import pytest
 from kubeskew.apimachinery.catalogue.table import Catalogue
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
+from kubeskew.scheduler.allocator.cases import run_case
 
 sys.path.append(str(Path(__file__).parents[2] / "hack" / "differential"))
 
+from allocations import Problems, normal
 from comparison import Difference
 from histories import history
 from objects import Objects, places
@@ -92,3 +94,22 @@ def test_a_class_has_no_names_and_numbers(one: str, other: str, alike: bool):
     kinds = [Difference(0, [text]).kind(sequence) for text in (one, other)]
     assert (kinds[0] == kinds[1]) is alike
     assert kinds[0].startswith("POST v1/pods dryRun ") or kinds[0].startswith("POST /v1/pods dryRun ")
+
+
+def test_a_problem_of_allocation_has_answers():
+    """Random problems are those of `kubeskew allocate`, and all kinds of answers come."""
+    found = []
+    for seed in range(60):
+        problem = Problems(seed).problem(f"seed-{seed}", "1.36.3")
+        assert problem == Problems(seed).problem(f"seed-{seed}", "1.36.3")
+        found.append(normal(run_case(problem, lambda: "share")))
+    assert any(answer["allocations"] for answer in found)
+    assert any("error" in answer for answer in found)
+    assert any(answer == {"allocations": None} for answer in found)
+
+
+def test_an_answer_has_no_order_of_results():
+    """Answers that differ in share ids and in the order of results are alike."""
+    results = [{"device": name, "shareID": f"share-{name}"} for name in ("a", "b")]
+    answers = [{"allocations": [{"devices": {"results": each}}]} for each in (results, results[::-1])]
+    assert normal(answers[0]) == normal(json.loads(json.dumps(answers[1]).replace("share-", "other-")))

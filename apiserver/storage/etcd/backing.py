@@ -9,7 +9,8 @@ Errors of the database are StorageErrors; revisions out of bounds are CompactedE
 as those of `Log` (`apiserver/storage/interfaces.py`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import NamedTuple, Protocol
 
 ALL_KEYS = b"\0"  # as the end of a range: there is none; as its begin: the smallest key
@@ -49,13 +50,16 @@ class Transaction(NamedTuple):
     No key is written twice. `expected` has the revision at which each key that was looked at must be, 0 if it
     must not exist; every written key is there. `since`, if it is not None, is the newest revision that
     anything at all may have: for what rests on ranges. `revokes` is a lease that ends with the transaction,
-    or 0; its keys are among the writes.
+    or 0; its keys are among the writes, and if `renewals` is not None it must not have been renewed more
+    often. `leases` must be there.
     """
 
     writes: Sequence[Write]
     expected: Sequence[tuple[bytes, int]]
     since: int | None = None
     revokes: int = 0
+    renewals: int | None = None
+    leases: Sequence[int] = ()
 
 
 class Commit(NamedTuple):
@@ -66,10 +70,14 @@ class Commit(NamedTuple):
 
 
 class LeaseRecord(NamedTuple):
-    """`ttl` is in seconds, as granted. The layer above keeps the time."""
+    """`ttl` is in seconds, as granted. The layer above keeps the time, with the time of the last grant or
+    renewal, if that is known, and how many there were.
+    """
 
     id: int
     ttl: int
+    renewals: int = 0
+    renewed: datetime | None = None
 
 
 Leap = Callable[[int, Sequence[Record]], None]  # to a revision, with all that exists then
@@ -77,6 +85,10 @@ Leap = Callable[[int, Sequence[Record]], None]  # to a revision, with all that e
 
 class ConflictError(Exception):
     """Something that the transaction rests on has changed. Nothing was written."""
+
+
+class LeaseConflictError(ConflictError):
+    """A lease that the transaction rests on has ended or was renewed. Nothing was written."""
 
 
 class Backing(Protocol):
@@ -112,7 +124,9 @@ class Backing(Protocol):
         ...
 
     async def append(self, transaction: Transaction) -> int:
-        """Commits it durably and returns its revision, without writes the newest. Raises ConflictError."""
+        """Commits it durably and returns its revision, without writes the newest. Raises ConflictError,
+        LeaseConflictError.
+        """
         ...
 
     async def at(self, revision: int, key: bytes = ALL_KEYS, end: bytes = ALL_KEYS) -> Sequence[Record]:
@@ -142,8 +156,12 @@ class Backing(Protocol):
         """
         ...
 
-    async def grant(self, lease: LeaseRecord) -> None:
-        """Keeps the lease durably, until a transaction revokes it. Its id is not in use."""
+    async def grant(self, lease: LeaseRecord) -> LeaseRecord | None:
+        """Keeps the lease durably, until a transaction revokes it; None if its id is in use."""
+        ...
+
+    async def renew(self, leases: Sequence[int], time: datetime) -> Mapping[int, int]:
+        """Counts a renewal of each lease that is there, and returns the counts."""
         ...
 
     async def leases(self) -> Sequence[LeaseRecord]:

@@ -129,7 +129,8 @@ class Evaluation:
         self._on_ranges = False
         self._changed = False
 
-    def transaction(self, revokes: int = 0) -> Transaction:
+    def transaction(self, revokes: int = 0, renewals: int | None = None) -> Transaction:
+        """With a lease that it revokes nothing may have been written since: its keys must be all of them."""
         writes = [
             Write(
                 state.key, state.value, 0 if state.created == self._next else state.created, state.version,
@@ -138,8 +139,9 @@ class Evaluation:
             for state in self._written.values()
             if state.value is not None or self._expected[state.key]
         ]  # fmt: skip
-        since = self._keyspace.revision if self._on_ranges else None
-        return Transaction(writes, list(self._expected.items()), since, revokes)
+        since = self._keyspace.revision if self._on_ranges or revokes else None
+        leases = dict.fromkeys(write.lease for write in writes if write.lease in self._leases)
+        return Transaction(writes, [*self._expected.items()], since, revokes, renewals, [*leases])
 
     def committed(self, revision: int) -> None:
         """States are encoded as of the revision that they got."""

@@ -7,8 +7,9 @@ the other name within one transaction, and is one record again when it is read.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from itertools import groupby
 from typing import Self
 
@@ -18,6 +19,7 @@ from kubeskew.apiserver.storage.etcd.backing import (
     Commit,
     ConflictError,
     Leap,
+    LeaseConflictError,
     LeaseRecord,
     Record,
     Transaction,
@@ -37,6 +39,7 @@ from kubeskew.apiserver.storage.etcd.keys import (
 from kubeskew.apiserver.storage.interfaces import (
     CompactedError,
     FutureRevisionError,
+    LeaseChangedError,
     Log,
     RevisionMismatchError,
     StorageError,
@@ -185,7 +188,10 @@ class LogBacking:
             for place in self._places(key, revision, objects[key])
             if place not in changed
         ]
-        wanted = LogTransaction(changes, others, transaction.since, transaction.revokes)
+        wanted = LogTransaction(
+            *(changes, others, transaction.since),
+            *(transaction.revokes, transaction.renewals, transaction.leases),
+        )
 
         async def write() -> int:
             return (await self._log.transact(wanted))[0]
@@ -196,6 +202,8 @@ class LogBacking:
             )
         except (RevisionMismatchError, WrittenSinceError) as error:
             raise ConflictError(str(error)) from error
+        except LeaseChangedError as error:
+            raise LeaseConflictError(str(error)) from error
         if self.revision < revision:
             await self._catch_up(revision)
         return revision
@@ -268,8 +276,12 @@ class LogBacking:
         await self._log.compact(revision - 1)
         self.compacted = max(self.compacted, revision)
 
-    async def grant(self, lease: LeaseRecord) -> None:
-        await self._log.grant(Lease(*lease))
+    async def grant(self, lease: LeaseRecord) -> LeaseRecord | None:
+        kept = await self._log.grant(Lease(*lease))
+        return None if kept is None else LeaseRecord(*kept)
+
+    async def renew(self, leases: Sequence[int], time: datetime) -> Mapping[int, int]:
+        return await self._log.renew(leases, time)
 
     async def leases(self) -> Sequence[LeaseRecord]:
         return [LeaseRecord(*lease) for lease in await self._log.leases()]

@@ -1,13 +1,15 @@
 """`Backing` in memory: for tests and simulations, and as the model that other backings are tested against."""
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 
 from kubeskew.apiserver.storage.etcd.backing import (
     ALL_KEYS,
     Commit,
     ConflictError,
     Leap,
+    LeaseConflictError,
     LeaseRecord,
     Record,
     Transaction,
@@ -51,7 +53,13 @@ class MemoryBacking:
         for key, expected in transaction.expected:
             if self._newest(key) != expected:
                 raise ConflictError(f"{key!r} is at {self._newest(key)}, not at {expected}")
-        self._leases.pop(transaction.revokes, None)
+        wanted = [*transaction.leases, *([transaction.revokes] if transaction.revokes else [])]
+        if lost := next((lease for lease in wanted if lease not in self._leases), 0):
+            raise LeaseConflictError(f"lease {lost:x} has ended")
+        if transaction.revokes:
+            if transaction.renewals not in (None, self._leases[transaction.revokes].renewals):
+                raise LeaseConflictError(f"lease {transaction.revokes:x} was renewed")
+            del self._leases[transaction.revokes]
         if not transaction.writes:
             return self.revision
         revision = self.revision + 1
@@ -127,8 +135,17 @@ class MemoryBacking:
         if not records and self._records.pop(key, None) is not None:
             del self._keys[bisect_left(self._keys, key)]
 
-    async def grant(self, lease: LeaseRecord) -> None:
+    async def grant(self, lease: LeaseRecord) -> LeaseRecord | None:
+        if lease.id in self._leases:
+            return None
         self._leases[lease.id] = lease
+        return lease
+
+    async def renew(self, leases: Sequence[int], time: datetime) -> Mapping[int, int]:
+        for number in leases:
+            if (lease := self._leases.get(number)) is not None:
+                self._leases[number] = lease._replace(renewals=lease.renewals + 1, renewed=time)
+        return {number: self._leases[number].renewals for number in leases if number in self._leases}
 
     async def leases(self) -> Sequence[LeaseRecord]:
         return [lease for _, lease in sorted(self._leases.items())]

@@ -10,7 +10,14 @@ from google.protobuf.message import Message
 
 from kubeskew.apimachinery.clock import Clock, Entropy
 from kubeskew.apiserver.storage.etcd import errors
-from kubeskew.apiserver.storage.etcd.backing import Backing, Commit, ConflictError, LeaseRecord, Record
+from kubeskew.apiserver.storage.etcd.backing import (
+    Backing,
+    Commit,
+    ConflictError,
+    LeaseConflictError,
+    LeaseRecord,
+    Record,
+)
 from kubeskew.apiserver.storage.etcd.errors import EtcdError
 from kubeskew.apiserver.storage.etcd.evaluation import Evaluation, Past, PastNeededError, Result
 from kubeskew.apiserver.storage.etcd.keyspace import Keyspace, state_of
@@ -81,6 +88,7 @@ class EtcdServer:
         self._busy: dict[bytes, asyncio.Future[None]] = {}  # keys that are being written
         self._alone: asyncio.Future[None] | None = None  # of a call that no other may write with
         self._granted = asyncio.Event()
+        self._unknown = False  # a key has a lease that another server must have granted
         self._expiring: asyncio.Task[None] | None = None
 
     @classmethod
@@ -88,6 +96,7 @@ class EtcdServer:
         cls, backing: Backing, clock: Clock, entropy: Entropy, *, progress_seconds: float = 600.0
     ) -> "EtcdServer":
         """Reads what exists and the newest history; from then on the backing reports what is committed."""
+        await backing.renew([record.id for record in await backing.leases()], clock.now())
         leases, keyspace = await cls._loaded(backing, clock)
         server = cls(backing, keyspace, leases, clock, entropy, progress_seconds)
         backing.subscribe(server._committed, server._leapt)
@@ -137,6 +146,9 @@ class EtcdServer:
             if commit.revision > self.keyspace.revision:
                 changes = self.keyspace.apply(commit)
                 self.leases.apply(changes)
+                if self.leases.unknown(changes):
+                    self._unknown = True
+                    self._granted.set()
                 self.watches.notify(commit.revision, changes)
 
     def _leapt(self, revision: int, records: Sequence[Record]) -> None:
@@ -226,7 +238,11 @@ class EtcdServer:
             raise EtcdError(errors.COMPACTED) from error
 
     async def _write(
-        self, keys: Sequence[bytes] | None, evaluate: Callable[[Evaluation], Result], revokes: int = 0
+        self,
+        keys: Sequence[bytes] | None,
+        evaluate: Callable[[Evaluation], Result],
+        revokes: int = 0,
+        renewals: int | None = None,
     ) -> bytes:
         """Evaluates and commits when no other call writes one of `keys`, which are all that it is about; or,
         without them, when no other call writes at all.
@@ -234,7 +250,7 @@ class EtcdServer:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         await self._begin(keys, done)
         try:
-            return await self._commit(evaluate, revokes)
+            return await self._commit(evaluate, revokes, renewals)
         finally:
             if keys is None:
                 self._alone = None
@@ -262,11 +278,21 @@ class EtcdServer:
         for key in keys:
             self._busy[key] = done
 
-    async def _commit(self, evaluate: Callable[[Evaluation], Result], revokes: int) -> bytes:
+    async def _commit(
+        self, evaluate: Callable[[Evaluation], Result], revokes: int, renewals: int | None
+    ) -> bytes:
         synced = False  # since the call was made; then an evaluation that writes nothing is good
+        followed = False  # since then, what others did with leases
         while True:
-            evaluation, result = await self._evaluated(lambda state: (state, evaluate(state)))
-            transaction = evaluation.transaction(revokes)
+            try:
+                evaluation, result = await self._evaluated(lambda state: (state, evaluate(state)))
+            except EtcdError as error:
+                if followed or error.text != errors.LEASE_NOT_FOUND.text:
+                    raise
+                followed = True
+                await self._follow_leases()
+                continue
+            transaction = evaluation.transaction(revokes, renewals)
             revision = self.keyspace.revision
             try:
                 if transaction.writes or revokes:
@@ -275,9 +301,12 @@ class EtcdServer:
                     synced = True
                     if revision != await self.backing.sync():
                         continue
-            except ConflictError:
+            except ConflictError as error:
                 await self.backing.sync()
                 synced = True
+                if isinstance(error, LeaseConflictError):
+                    followed = True
+                    await self._follow_leases()
                 continue
             evaluation.committed(revision)
             return self.headers.header(revision) + result.body()
@@ -291,35 +320,39 @@ class EtcdServer:
             number = int(self._entropy.random() * (1 << 53)) << 10 | 1
         if request.TTL > MAX_TTL:
             raise EtcdError(errors.LEASE_TTL_TOO_LARGE)
-        if number in self.leases.by_id:
+        record = LeaseRecord(number, max(request.TTL, MIN_TTL), 0, self._clock.now())
+        kept = await self.backing.grant(record)
+        if kept is None:
             raise EtcdError(errors.LEASE_EXISTS)
-        record = LeaseRecord(number, max(request.TTL, MIN_TTL))
-        self.leases.add(record)
-        try:
-            await self.backing.grant(record)
-        except BaseException:
-            self.leases.remove(number)
-            raise
+        self.leases.add(kept)
         self._granted.set()
         return _answer(LeaseGrantResponse(header=self.header(), ID=number, TTL=record.ttl))
+
+    async def _follow_leases(self) -> None:
+        """Takes over what other servers did with leases."""
+        before = self.leases.counts()
+        self.leases.follow(await self.backing.leases(), before)
+        self._granted.set()
 
     async def lease_revoke(self, data: bytes) -> bytes:
         request = parsed(LeaseRevokeRequest, data)
         revision = await self._revoke(request.ID)
         return _answer(LeaseRevokeResponse(header=self.header(revision)))
 
-    async def _revoke(self, number: int) -> int:
-        """Deletes the lease's keys in one revision; returns the newest."""
+    async def _revoke(self, number: int, renewals: int | None = None) -> int:
+        """Deletes the lease's keys in one revision; returns the newest. A lease that has been renewed more
+        often than `renewals` stays.
+        """
 
         def evaluate(evaluation: Evaluation) -> Result:
             lease = self.leases.by_id.get(number)
-            if lease is None:
+            if lease is None or renewals not in (None, lease.renewals):
                 raise EtcdError(errors.LEASE_NOT_FOUND)
-            for key in sorted(lease.keys):
+            for key in self.leases.keys(number):
                 evaluation.delete(DeleteRangeRequest(key=key))
             return Result(b"", True, bytes)
 
-        await self._write(None, evaluate, revokes=number)
+        await self._write(None, evaluate, number, renewals)
         self.leases.remove(number)
         return self.keyspace.revision
 
@@ -327,21 +360,38 @@ class EtcdServer:
         async for data in requests:
             request = parsed(LeaseKeepAliveRequest, data)
             header = self.header()
-            lease = self.leases.by_id.get(request.ID)
-            if lease is not None and lease.expiry <= self._clock.monotonic():
-                await self._end(lease)
-                lease = None
-            if lease is not None:
-                self.leases.renew(lease)
-            yield _answer(LeaseKeepAliveResponse(header=header, ID=request.ID, TTL=lease.ttl if lease else 0))
+            ttl = await self._keep_alive(request.ID)
+            yield _answer(LeaseKeepAliveResponse(header=header, ID=request.ID, TTL=ttl))
 
-    async def _end(self, lease: Lease) -> None:
-        """A lease whose time is over is revoked before anyone is answered about it."""
-        with suppress(EtcdError):
-            await self._revoke(lease.id)
+    async def _keep_alive(self, number: int) -> int:
+        """The time that the lease has again, 0 if there is none. One whose time is over is revoked before
+        anyone is answered about it.
+        """
+        lease = self.leases.by_id.get(number)
+        if lease is None or self._is_over(lease):
+            await self._follow_leases()
+            lease = self.leases.by_id.get(number)
+            if lease is None:
+                return 0
+            if self._is_over(lease):
+                with suppress(EtcdError):
+                    await self._revoke(number, lease.renewals)
+                    return 0
+        renewals = (await self.backing.renew([number], self._clock.now())).get(number)
+        lease = self.leases.by_id.get(number)
+        if renewals is None or lease is None:
+            self.leases.remove(number)
+            return 0
+        self.leases.renew(lease, renewals)
+        return lease.ttl
+
+    def _is_over(self, lease: Lease) -> bool:
+        return lease.expiry <= self._clock.monotonic()
 
     async def lease_time_to_live(self, data: bytes) -> bytes:
         request = parsed(LeaseTimeToLiveRequest, data)
+        await self._follow_leases()
+        await self.backing.sync()
         answer = LeaseTimeToLiveResponse(header=self.header(), ID=request.ID)
         lease = self.leases.by_id.get(request.ID)
         if lease is None:
@@ -349,29 +399,46 @@ class EtcdServer:
         else:
             answer.TTL, answer.grantedTTL = self.leases.remaining(lease), lease.ttl
             if request.keys:
-                answer.keys.extend(sorted(lease.keys))
+                answer.keys.extend(self.leases.keys(request.ID))
         return _answer(answer)
 
     async def lease_leases(self, data: bytes) -> bytes:
         parsed(LeaseLeasesRequest, data)
+        await self._follow_leases()
         leases = [LeaseStatus(ID=lease.id) for lease in self.leases.by_expiry()]
         return _answer(LeaseLeasesResponse(header=self.header(), leases=leases))
 
     async def _expire(self) -> None:
-        """Revokes leases when their time is over, each in a revision of its own."""
+        """Revokes leases when their time is over, each in a revision of its own, unless another server has
+        renewed or revoked them.
+        """
         while True:
-            if self.leases.next_expiry() is None:
+            if self.leases.next_expiry() is None and not self._unknown:
                 self._granted.clear()
                 await self._granted.wait()
             await self._clock.sleep(_EXPIRY_SECONDS)
-            for lease in self.leases.expired():
-                try:
-                    await self._revoke(lease.id)
-                except EtcdError:
-                    continue  # somebody was faster
-                except StorageError as error:
-                    log.warning("cannot revoke lease %x: %s", lease.id, error)
-                    self.leases.retry(lease)
+            over = self.leases.expired()
+            if not over and not self._unknown:
+                continue
+            try:
+                self._unknown = False
+                await self._follow_leases()
+            except StorageError as error:
+                self._unknown = True
+                log.warning("cannot read leases: %s", error)
+            for lease in over:
+                await self._end(lease)
+
+    async def _end(self, lease: Lease) -> None:
+        if self.leases.by_id.get(lease.id) is not lease or not self._is_over(lease):
+            return
+        try:
+            await self._revoke(lease.id, lease.renewals)
+        except EtcdError:
+            pass  # somebody was faster
+        except StorageError as error:
+            log.warning("cannot revoke lease %x: %s", lease.id, error)
+            self.leases.retry(lease)
 
 
 def _check_size(data: bytes) -> None:

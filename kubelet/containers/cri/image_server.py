@@ -3,13 +3,14 @@
 Source: k8s.io/cri-api/pkg/apis/runtime/v1/api.proto, 1.36.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import grpc
 
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.kubelet.containers.cri.conversion import image_message, nanoseconds
+from kubeskew.kubelet.containers.runtime_faults import RuntimeFaults
 from kubeskew.kubelet.containers.runtime_service import ImageError, ImageService
 from kubeskew.kubelet.protocols import cri
 from kubeskew.kubelet.protocols.grpc_calls import RpcError
@@ -28,8 +29,8 @@ class ImageServer:
         self._clock = clock
         self._mountpoint = mountpoint
 
-    def serve(self, server: Server) -> None:
-        """Adds the service's methods to a gRPC server."""
+    def serve(self, server: Server, faults: RuntimeFaults | None = None) -> None:
+        """Adds the service's methods to a gRPC server; pulls meet the faults first."""
         methods: Mapping[str, Callable[[Any], Any]] = {
             "ListImages": self.list_images,
             "ImageStatus": self.image_status,
@@ -37,6 +38,8 @@ class ImageServer:
             "RemoveImage": self.remove_image,
             "ImageFsInfo": self.image_fs_info,
         }
+        if faults is not None:
+            methods = {verb: _faulty(faults, verb, handle) for verb, handle in methods.items()}
         for verb, method in cri.IMAGE_METHODS.items():
             method.serve(server, methods[verb])
 
@@ -72,6 +75,16 @@ class ImageServer:
             inodes_used=messages.UInt64Value(value=len(self._images.images())),
         )
         return messages.ImageFsInfoResponse(image_filesystems=[usage], container_filesystems=[usage])
+
+
+def _faulty(
+    faults: RuntimeFaults, verb: str, handle: Callable[[Any], Awaitable[Any]]
+) -> Callable[[Any], Awaitable[Any]]:
+    async def answered(request: Any) -> Any:
+        name = request.image.image if verb == "PullImage" else ""
+        return await faults.call(verb, lambda: handle(request), name=name)
+
+    return answered
 
 
 def _refusal(text: str) -> RpcError:

@@ -20,6 +20,7 @@ from kubeskew.apimachinery.clock import Clock, Entropy
 from kubeskew.kubelet.containers.cri import conversion
 from kubeskew.kubelet.containers.cri.log_files import LogFiles
 from kubeskew.kubelet.containers.cri.records import ContainerRecord, Records, SandboxRecord
+from kubeskew.kubelet.containers.runtime_faults import RuntimeFaults
 from kubeskew.kubelet.containers.runtime_service import (
     CommandTimeoutError,
     ContainerRuntimeError,
@@ -133,14 +134,15 @@ class RuntimeServer:
                 )
 
     async def run(self) -> None:
-        """Follows the containers until cancelled; they go on."""
-        try:
-            await self._runtime.run()
-        finally:
-            await self._logs.close()
+        """Follows the containers until cancelled; they go on. Ends at once where nothing has to be."""
+        await self._runtime.run()
 
-    def serve(self, server: Server) -> None:
-        """Adds the service's methods to a gRPC server."""
+    async def close(self) -> None:
+        """Writes no output any more."""
+        await self._logs.close()
+
+    def serve(self, server: Server, faults: RuntimeFaults | None = None) -> None:
+        """Adds the service's methods to a gRPC server; calls of them meet the faults first."""
         methods: Mapping[str, Callable[[Any], Any]] = {
             "Version": self.version,
             "Status": self.status,
@@ -172,8 +174,27 @@ class RuntimeServer:
             "ListPodSandboxMetrics": self.list_pod_sandbox_metrics,
         }
         for verb, method in cri.RUNTIME_METHODS.items():
-            method.serve(server, methods[verb])
+            handle = methods[verb] if faults is None else self._faulty(faults, verb, methods[verb])
+            method.serve(server, handle)
         cri.CONTAINER_EVENTS.serve(server, self.container_events)
+
+    def _faulty(
+        self, faults: RuntimeFaults, verb: str, handle: Callable[[Any], Awaitable[Any]]
+    ) -> Callable[[Any], Awaitable[Any]]:
+        async def answered(request: Any) -> Any:
+            return await faults.call(verb, lambda: handle(request), *self._pod_of(verb, request))
+
+        return answered
+
+    def _pod_of(self, verb: str, request: Any) -> tuple[str, str]:
+        """(namespace, name) of the pod that a request is about; empty for none."""
+        if verb == "RunPodSandbox":
+            return request.config.metadata.namespace, request.config.metadata.name
+        container = _by_prefix(self._records.containers, getattr(request, "container_id", ""))
+        identifier = container.sandbox if container is not None else getattr(request, "pod_sandbox_id", "")
+        sandbox = _by_prefix(self._records.sandboxes, identifier)
+        metadata = sandbox.request.metadata if sandbox is not None else messages.PodSandboxMetadata()
+        return metadata.namespace, metadata.name
 
     # -- the runtime itself
 
@@ -382,8 +403,11 @@ class RuntimeServer:
         self, request: messages.ReopenContainerLogRequest
     ) -> messages.ReopenContainerLogResponse:
         record = self._container_record(request.container_id)
-        if self._running(record) is None:
+        found = self._running(record)
+        if found is None:
             raise RpcError(grpc.StatusCode.UNKNOWN, "container is not running")
+        with _refusals():
+            await self._runtime.reopen_log(*found)
         self._logs.reopen(record.runtime_id)
         return messages.ReopenContainerLogResponse()
 

@@ -54,6 +54,7 @@ class Cgroups:
         made = [directory / name for directory in self._distinct()]
         for directory in made:
             directory.mkdir(parents=True, exist_ok=True)
+            directory.chmod(0o755)  # the container reads its limits, whoever its user is
         self.update(name, limits)
         return [str(directory / "cgroup.procs") for directory in made]
 
@@ -83,6 +84,13 @@ class Cgroups:
             except OSError:
                 removed = False
         return removed
+
+    def mounts(self, name: str) -> list[tuple[str, str]]:
+        """The container's own cgroups, each as (directory of the machine, name below /sys/fs/cgroup); the
+        name is empty for the unified hierarchy. One of version 1 is at hand by each of its controllers."""
+        if self._unified:
+            return [(str(directory / name), "") for directory in self._distinct()]
+        return [(str(directory / name), controller) for controller, directory in self.directories.items()]
 
     def processes(self, name: str) -> list[int]:
         """The PIDs of the container's processes, as the caller's PID namespace has them."""

@@ -21,6 +21,7 @@ class LogWriter:
     """Writes the output of one container. It goes on when the disk is full; output is lost then."""
 
     def __init__(self, path: Path, clock: Clock, file_bytes: int = FILE_BYTES, files: int = FILES) -> None:
+        """A file of `file_bytes` is full; none ever is with 0, where a kubelet rotates (`reopen`)."""
         self._path = path
         self._clock = clock
         self._file_bytes, self._files = file_bytes, files
@@ -54,10 +55,20 @@ class LogWriter:
         self._append(text)
 
     def close_stream(self, stream: str) -> None:
-        """Writes what has no end of line."""
+        """Writes what has no end of line, as a piece of one."""
         rest, self._pending[stream] = self._pending[stream], b""
         if rest:
-            self._append(f"{_stamp(self._clock.now())} {stream} F ".encode() + rest + b"\n")
+            self._append(f"{_stamp(self._clock.now())} {stream} P ".encode() + rest + b"\n")
+
+    def reopen(self) -> None:
+        """Goes on in the file that has the path now, or in a new one: the one so far has been renamed.
+
+        Raises OSError, and goes on as it was then.
+        """
+        before = self._fd
+        self._open()
+        if before >= 0:
+            os.close(before)
 
     def close(self) -> None:
         for stream in self._pending:
@@ -74,7 +85,7 @@ class LogWriter:
                 self._open()
             os.write(self._fd, text)
             self._size += len(text)
-            if self._size >= self._file_bytes:
+            if 0 < self._file_bytes <= self._size:
                 self._rotate()
         except OSError:
             return

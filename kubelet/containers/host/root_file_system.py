@@ -49,6 +49,8 @@ _MASKED = (
     "/sys/devices/virtual/powercap",
 )
 _READ_ONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
+_CGROUPS = "/sys/fs/cgroup"
+_SYSTEM_FLAGS = MS_NOSUID | MS_NODEV | MS_NOEXEC  # of /sys and what is mounted in it
 _SHARED_MEMORY = 64 * 1024 * 1024
 
 
@@ -66,6 +68,7 @@ def build(spec: dict[str, Any]) -> None:
     root = os.open(root_path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     _mount_proc(root)
     _mount_sys(root)
+    _mount_cgroups(root, spec)
     _mount_dev(root, spec)
     for mount in sorted(spec["mounts"], key=lambda mount: _depth(mount["target"])):
         _bind(root, mount, spec)
@@ -163,11 +166,30 @@ def _mount_proc(root: int) -> None:
 
 def _mount_sys(root: int) -> None:
     target = _target(root, "/sys")
-    flags = MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY
     try:
-        syscalls.mount("sysfs", target, "sysfs", flags)
+        syscalls.mount("sysfs", target, "sysfs", _SYSTEM_FLAGS | MS_RDONLY)
     except PermissionError:  # the network namespace is not of this user namespace
-        syscalls.mount("tmpfs", target, "tmpfs", flags, "mode=755,size=0")
+        syscalls.mount("tmpfs", target, "tmpfs", _SYSTEM_FLAGS, "mode=755,size=65536")
+        os.close(syscalls.make_directories_in_root(root, _CGROUPS))
+        syscalls.remount_read_only(_reopened(root, "/sys"))
+
+
+def _mount_cgroups(root: int, spec: dict[str, Any]) -> None:
+    """Shows the container its own cgroups, which only a privileged one may change."""
+    mounts = spec["cgroup_mounts"]
+    if not mounts:
+        return
+    by_controller = any(name for _, name in mounts)
+    if by_controller:
+        above = _reopened(root, _CGROUPS)
+        syscalls.mount("tmpfs", above, "tmpfs", _SYSTEM_FLAGS, "mode=755,size=65536")
+    for source, name in mounts:
+        place = f"{_CGROUPS}/{name}".rstrip("/")
+        syscalls.mount(source, _target(root, place), "", MS_BIND)
+        if not spec["privileged"]:
+            syscalls.remount_read_only(_reopened(root, place), _SYSTEM_FLAGS)
+    if by_controller:
+        syscalls.remount_read_only(_reopened(root, _CGROUPS), _SYSTEM_FLAGS)
 
 
 def _mount_dev(root: int, spec: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """The runtime of one node whose containers are processes of this machine.
 
-Records are files of this runtime, one per pod. The processes belong to the node's shim (`shim.py`), which
-outlives the kubelet: a runtime that is made again on the same directory has them.
+The processes belong to the node's shim (`shim.py`), which outlives the kubelet, and records of them are files
+(`pod_records.py`): a runtime that is made again on the same directory has them.
 
 Source: containerd's internal/cri/server (sandbox_run.go, container_create.go, container_start.go,
 container_execsync.go) and the kubelet's pkg/kubelet/kuberuntime, 1.36.
@@ -20,21 +20,22 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime
 from ipaddress import IPv4Network
 from pathlib import Path
-from typing import Any, Protocol
-
-import orjson
+from typing import Any
 
 from kubeskew.apimachinery.clock import Clock, Entropy
-from kubeskew.apimachinery.objects import Object
-from kubeskew.kubelet.containers.host import log_reader, plain_root, shim_client, usage
+from kubeskew.kubelet.containers.host import log_reader, plain_root, sandbox_files, shim_client
 from kubeskew.kubelet.containers.host.cgroups import Cgroups
-from kubeskew.kubelet.containers.host.command_streams import copy, feed, follow_size, receive
-from kubeskew.kubelet.containers.host.descriptors import Descriptor, SocketConnection
+from kubeskew.kubelet.containers.host.command_streams import receive
+from kubeskew.kubelet.containers.host.container_commands import ContainerCommands
+from kubeskew.kubelet.containers.host.container_stats import ContainerUse
+from kubeskew.kubelet.containers.host.descriptors import SocketConnection
 from kubeskew.kubelet.containers.host.image_service import HostImages
 from kubeskew.kubelet.containers.host.images.image_config import UnpackedImage
-from kubeskew.kubelet.containers.host.images.store import size_of
+from kubeskew.kubelet.containers.host.log_writer import FILE_BYTES
+from kubeskew.kubelet.containers.host.pod_records import PodRecords
+from kubeskew.kubelet.containers.host.sandbox_networks import PodNetworks, SandboxNetworks, of_network
 from kubeskew.kubelet.containers.host.shim_client import ShimClient, ShimError, ShimGoneError
-from kubeskew.kubelet.containers.host.shim_record import CONTAINERS, EXITS, RECORD, REMOVED
+from kubeskew.kubelet.containers.host.shim_record import REMOVED
 from kubeskew.kubelet.containers.host.specification import (
     arguments,
     check_plain,
@@ -48,17 +49,14 @@ from kubeskew.kubelet.containers.host.users import NETWORK, User, capabilities_o
 from kubeskew.kubelet.containers.runtime_service import (
     CommandResult,
     CommandStreams,
-    CommandTimeoutError,
     ContainerConfig,
     ContainerResources,
     ContainerRuntimeError,
     ContainerStats,
     LogLine,
-    Mount,
     PodSandboxConfig,
 )
-from kubeskew.kubelet.containers.sandbox import Container, Sandbox, full_image_name, sandbox_from
-from kubeskew.kubelet.files import UNJOURNALLED
+from kubeskew.kubelet.containers.sandbox import Container, Sandbox, full_image_name
 
 log = logging.getLogger(__name__)
 
@@ -66,49 +64,17 @@ _NOT_STARTED = (
     "failed to create containerd task: failed to create shim task: OCI runtime create failed: "
     "runc create failed: unable to start container process: {}: unknown"
 )
-_NOT_EXECUTED = (
-    "failed to exec in container: failed to start exec: OCI runtime exec failed: exec failed: "
-    "unable to start container process: {}: unknown"
-)
 _NO_NAMESPACES = (
     "this machine lets kubeskew make no namespaces ({}), which containers of the runtime host need; use the "
     "runtime host-plain"
 )
 _START_ERROR_CODE = 128
-_UNKNOWN_CODE = 255  # as containerd has it for a container of which it does not know how it ended
 _KEPT_ATTEMPTS = 2  # the newest one and one dead before it (the kubelet's default garbage collection)
 PROCESSES = 4096  # of a container
-_MOST_OUTPUT = 16 * 1024 * 1024  # of a command's output, as containerd has it
-_DRAIN_SECONDS = 1.0
 _STOP_SECONDS = 2.0
 _POLL_SECONDS = 0.1
 _RETRY_SECONDS = 1.0
-_ADDRESS_TRIES = 250
-_NETWORK_SECONDS = 30.0  # for which a node waits for the network, which may start with it
 _DEFAULT_SIGNAL = "SIGTERM"
-
-
-class PodNamespace(Protocol):
-    @property
-    def network(self) -> int: ...
-
-    def close(self) -> None: ...
-
-
-class PodNetworks(Protocol):
-    """Makes the network namespaces of pods; `apimachinery.process.network_agent` has one."""
-
-    def is_there(self) -> bool:
-        """The agent answers."""
-        ...
-
-    def namespaces(self) -> tuple[int, int]: ...
-
-    def add_pod(self, uid: str, address: str, sysctls: Mapping[str, str] | None = None) -> PodNamespace: ...
-
-    def add_node(self, name: str, address: str) -> PodNamespace: ...
-
-    def remove_pod(self, uid: str) -> None: ...
 
 
 class HostRuntime:
@@ -130,9 +96,11 @@ class HostRuntime:
         node_address: str = "",
         overlay: bool = True,
         processes: int = PROCESSES,
+        rotates_logs: bool = True,
     ) -> None:
         """`addresses` are those of the node's pods. `plain` does without namespaces. Without `overlay` each
-        container has a copy of its image. `processes` is the most of a container."""
+        container has a copy of its image. `processes` is the most of a container. Without `rotates_logs` a
+        kubelet does it, which then calls `reopen_log`."""
         self._directory = directory.resolve()
         self._node_name = node_name
         self._images = images
@@ -141,28 +109,26 @@ class HostRuntime:
         self._plain = plain
         self._overlay = overlay
         self._processes = processes
-        self._networks = networks
-        digest = hashlib.sha256(node_name.encode()).digest()
-        self.addresses = addresses or IPv4Network(f"10.{128 + digest[0] % 120}.{digest[1]}.0/24")
-        self._node_address = node_address
-        self._last_host = 1
-        self._sandboxes: dict[str, Sandbox] = {}
-        self._configs: dict[str, Object] = {}  # what a sandbox was asked for, by pod UID
+        self._log_bytes = FILE_BYTES if rotates_logs else 0
+        self._networks = SandboxNetworks(node_name, node_address, networks, addresses, clock)
+        self._records = PodRecords(self._directory, node_name)
+        self._commands = ContainerCommands(self._client, self._identifier)
+        self._use = ContainerUse(self._directory)
         self._shim: ShimClient | None = None
         self._shim_lost = asyncio.Event()
         self._ability: dict[str, Any] = {}
         self._cgroups = Cgroups({})
-        self._host_pids: dict[str, int] = {}
-        self._inner_pids: dict[str, int] = {}
-        self._sizes: dict[Path, int] = {}  # of what containers have written, by directory
-        self._counting: dict[Path, asyncio.Future[int]] = {}
         self._changed: dict[str, asyncio.Event] = {}  # set when a container ends
-        self._commands: dict[str, asyncio.Future[int]] = {}  # the exit codes of those that are waited for
         self._being_started: set[str] = set()
         self._early_ends: dict[str, dict[str, Any]] = {}  # of containers whose start has not been noted
         self.on_change: Callable[[str], None] = lambda _pod_uid: None
 
     # -- the shim
+
+    @property
+    def addresses(self) -> IPv4Network:
+        """Those of the node's pods."""
+        return self._networks.addresses
 
     @property
     def limits_hold(self) -> Sequence[str]:
@@ -171,26 +137,12 @@ class HostRuntime:
 
     async def load(self) -> None:
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for path in sorted((self._directory / "pods").glob("*.json")):
-            content = UNJOURNALLED.read(path)
-            if not content:
-                path.unlink(missing_ok=True)
-                continue
-            record = orjson.loads(content)
-            self._configs[path.stem] = record["config"]
-            self._sandboxes[path.stem] = sandbox_from(record["sandbox"])
-        newest = max(self._sandboxes.values(), key=lambda sandbox: sandbox.created_at, default=None)
-        if newest is not None and newest.ip.count(".") == 3:
-            self._last_host = int(newest.ip.rpartition(".")[2])
-        if self._networks is not None:
-            await self._until_there(self._networks)
+        self._records.load()
+        newest = max(self.sandboxes(), key=lambda sandbox: sandbox.created_at, default=None)
+        if newest is not None:
+            self._networks.continue_after(newest.ip)
+        await self._networks.until_there()
         await self._connect()
-
-    async def _until_there(self, networks: PodNetworks) -> None:
-        """Waits for the network's agent; if none comes in time, sandboxes fail until it does."""
-        ends = self._clock.monotonic() + _NETWORK_SECONDS
-        while not await asyncio.to_thread(networks.is_there) and self._clock.monotonic() < ends:
-            await self._clock.sleep(_POLL_SECONDS)
 
     async def run(self) -> None:
         try:
@@ -222,8 +174,7 @@ class HostRuntime:
         hello = await self._shim.call("hello")
         self._ability = hello
         self._cgroups = Cgroups({name: Path(path) for name, path in hello["cgroups"].items()})
-        self._inner_pids = dict(hello["containers"])
-        self._host_pids.clear()
+        self._use.begin(hello["containers"])
         self._take_up(hello)
 
     async def _start_shim(self) -> None:
@@ -233,8 +184,8 @@ class HostRuntime:
             "cgroup": cgroup_name(self._directory),
         }
         entered: tuple[int, ...] = ()
-        if self._networks is not None and not self._plain and os.geteuid() != 0:
-            entered = await self._network_namespaces(self._networks)
+        if self._networks.there_is_one and os.geteuid() != 0:
+            entered = await self._networks.namespaces()
             options["user_namespace"] = f"/proc/{os.getpid()}/fd/{entered[0]}"
         try:
             await shim_client.start(self._directory, **options)
@@ -246,57 +197,46 @@ class HostRuntime:
             for fd in entered:
                 os.close(fd)
 
-    async def _network_namespaces(self, networks: PodNetworks) -> tuple[int, int]:
-        """Raises ContainerRuntimeError."""
-        try:
-            return await asyncio.to_thread(networks.namespaces)
-        except OSError as error:
-            raise ContainerRuntimeError(f"the network of pods cannot be had: {error}") from error
-
     def _take_up(self, hello: Mapping[str, Any]) -> None:
         """Brings the records up to what the shim has, and ends what no record knows."""
         known = set()
         for left in sorted((self._directory / REMOVED).glob("*")):
             self._post("remove_layer", path=str(left))
-        for sandbox in self._sandboxes.values():
+        for sandbox in self.sandboxes():
             changed = False
             for container in sandbox.containers:
                 known.add(container.id)
                 if container.ends_at is None and container.id not in hello["containers"]:
-                    self._end(container, self._kept_end(container.id))
+                    self._end(container, self._records.kept_end(container.id))
                     changed = True
             if sandbox.ready and sandbox.id not in hello["sandboxes"]:
                 sandbox.ready = False
                 changed = True
             if changed:
-                self._save(sandbox)
+                self._records.save(sandbox)
                 self.on_change(sandbox.pod_uid)
         for container_id in sorted(set(hello["containers"]) - known):
             self._post("stop", container=container_id, signal=int(signal.SIGKILL), grace=0)
-        sandbox_ids = {sandbox.id for sandbox in self._sandboxes.values() if sandbox.ready}
+        sandbox_ids = {sandbox.id for sandbox in self.sandboxes() if sandbox.ready}
         for sandbox_id in sorted(set(hello["sandboxes"]) - sandbox_ids):
             self._post("remove_sandbox", sandbox=sandbox_id)
 
     def _lost(self) -> None:
         """All containers have ended with the shim."""
-        for future in self._commands.values():
-            if not future.done():
-                future.set_result(_UNKNOWN_CODE)
+        self._commands.end_all()
         self._shim_lost.set()
 
     def _event(self, event: dict[str, Any]) -> None:
         if event["event"] == "exec_exit":
-            future = self._commands.get(event["exec"])
-            if future is not None and not future.done():
-                future.set_result(event["code"])
+            self._commands.end(event["exec"], event["code"])
             return
-        for sandbox in self._sandboxes.values():
-            for container in sandbox.containers:
-                if container.id == event["container"] and container.ends_at is None:
-                    self._end(container, event)
-                    self._save(sandbox)
-                    self.on_change(sandbox.pod_uid)
-                    return
+        found = self._records.container(event["container"])
+        if found is not None and found[1].ends_at is None:
+            sandbox, container = found
+            self._end(container, event)
+            self._records.save(sandbox)
+            self.on_change(sandbox.pod_uid)
+            return
         if event["container"] in self._being_started:
             self._early_ends[event["container"]] = event
 
@@ -306,15 +246,6 @@ class HostRuntime:
         container.exit_code = end["code"]
         container.reason = end["reason"]
         self._changed.setdefault(container.id, asyncio.Event()).set()
-
-    def _kept_end(self, container_id: str) -> Mapping[str, Any]:
-        """The end that the shim has kept, or that of a container that ended with its shim."""
-        content = UNJOURNALLED.read(self._exit_file(container_id))
-        if content:
-            with contextlib.suppress(ValueError):
-                end: Mapping[str, Any] = json.loads(content)
-                return end
-        return {"code": _UNKNOWN_CODE, "time": "", "reason": "Unknown"}
 
     def _client(self) -> ShimClient:
         if self._shim is None:
@@ -328,16 +259,16 @@ class HostRuntime:
     # -- reading
 
     def sandboxes(self) -> Sequence[Sandbox]:
-        return [*self._sandboxes.values()]
+        return self._records.sandboxes()
 
     def sandbox(self, pod_uid: str) -> Sandbox | None:
-        return self._sandboxes.get(pod_uid)
+        return self._records.sandbox(pod_uid)
 
     # -- sandboxes
 
     async def run_pod_sandbox(self, config: PodSandboxConfig) -> Sandbox:
         check_sandbox(config, plain=self._plain)
-        namespace, address = await self._network_of(config)
+        namespace, address = await self._networks.join(config, self._used_addresses)
         sandbox = Sandbox(
             pod_uid=config.uid,
             namespace=config.namespace,
@@ -347,7 +278,7 @@ class HostRuntime:
             created_at=self._clock.now(),
             hostname=config.hostname,
         )
-        before = self._sandboxes.get(config.uid)
+        before = self._records.sandbox(config.uid)
         if before is not None:
             sandbox.containers = before.containers
         try:
@@ -363,7 +294,7 @@ class HostRuntime:
                 sysctls={
                     name: value
                     for name, value in config.sysctls.items()
-                    if namespace is None or name not in _of_network(config.sysctls)
+                    if namespace is None or name not in of_network(config.sysctls)
                 },
             )
         except ShimError as error:
@@ -371,90 +302,39 @@ class HostRuntime:
         finally:
             if namespace is not None:
                 namespace.close()
-        self._write_sandbox_files(sandbox, config)
-        self._sandboxes[config.uid] = sandbox
-        self._configs[config.uid] = {
-            "logs": str(config.log_directory),
-            "hostNetwork": config.host_network,
-            "sysctls": dict(config.sysctls),
-        }
-        self._save(sandbox)
+        sandbox_files.write(
+            self._records.files(config.uid),
+            address,
+            config,
+            has_machine_resolver=config.host_network or not self._networks.there_is_one,
+        )
+        self._records.add(sandbox, config)
         return sandbox
 
-    async def _network_of(self, config: PodSandboxConfig) -> tuple[PodNamespace | None, str]:
-        """The pod's network namespace, unless it gets one of its own without a network, and its address."""
-        if config.host_network and self._node_address:
-            if self._networks is None:
-                return None, self._node_address
-            add_node = self._networks.add_node
-            return await _set_up(add_node, self._node_name, self._node_address), self._node_address
-        await self._leave_network(config.uid)  # what a sandbox before, or one that failed, has left
-        for _try in range(_ADDRESS_TRIES):
-            address = self._address()
-            if self._networks is None:
-                return None, address
-            try:
-                sysctls = _of_network(config.sysctls)
-                return await _set_up(self._networks.add_pod, config.uid, address, sysctls), address
-            except AddressInUseError:
-                continue
-        raise ContainerRuntimeError("failed to setup network for sandbox: all addresses are in use")
-
-    async def _leave_network(self, pod_uid: str) -> None:
-        if self._networks is not None and not self._plain:
-            with contextlib.suppress(OSError):
-                await asyncio.to_thread(self._networks.remove_pod, pod_uid)
-
-    def _write_sandbox_files(self, sandbox: Sandbox, config: PodSandboxConfig) -> None:
-        directory = self._files_of(sandbox.pod_uid)
-        directory.mkdir(parents=True, exist_ok=True)
-        config.log_directory.mkdir(parents=True, exist_ok=True)
-        lines = []
-        if config.dns is not None:
-            if config.dns.searches:
-                lines.append("search " + " ".join(config.dns.searches))
-            lines += [f"nameserver {server}" for server in config.dns.servers]
-            if config.dns.options:
-                lines.append("options " + " ".join(config.dns.options))
-        elif config.host_network or self._networks is None:
-            with contextlib.suppress(OSError):
-                lines = Path("/etc/resolv.conf").read_text().splitlines()
-        (directory / "resolv.conf").write_text("\n".join([*lines, ""]))
-        (directory / "hostname").write_text(f"{config.hostname}\n")
-        hosts = [
-            "127.0.0.1\tlocalhost",
-            "::1\tlocalhost ip6-localhost ip6-loopback",
-            "fe00::0\tip6-localnet",
-            "fe00::0\tip6-mcastprefix",
-            "fe00::1\tip6-allnodes",
-            "fe00::2\tip6-allrouters",
-            f"{sandbox.ip}\t{config.hostname}",
-        ]
-        (directory / "hosts").write_text("\n".join([*hosts, ""]))
+    def _used_addresses(self) -> set[str]:
+        return {sandbox.ip for sandbox in self.sandboxes() if sandbox.ready}
 
     async def stop_pod_sandbox(self, sandbox: Sandbox) -> None:
         with contextlib.suppress(ShimGoneError):
             await self._client().call("remove_sandbox", sandbox=sandbox.id)
         for container in sandbox.running(self._clock.now()):
             await self._until_ended(container, _STOP_SECONDS)
-        await self._leave_network(sandbox.pod_uid)
+        await self._networks.leave(sandbox.pod_uid)
         sandbox.ready = False
-        self._save(sandbox)
+        self._records.save(sandbox)
 
     async def remove_pod_sandbox(self, pod_uid: str) -> None:
-        sandbox = self._sandboxes.get(pod_uid)
+        sandbox = self._records.sandbox(pod_uid)
         if sandbox is None:
             return
         if sandbox.ready:
             await self.stop_pod_sandbox(sandbox)
         else:
-            await self._leave_network(pod_uid)  # also of a sandbox that ended with its shim
-        self._sandboxes.pop(pod_uid, None)
-        self._configs.pop(pod_uid, None)
+            await self._networks.leave(pod_uid)  # also of a sandbox that ended with its shim
         for container in sandbox.containers:
             self._forget(container)
-        UNJOURNALLED.remove(self._directory / "pods" / f"{pod_uid}.json")
-        self._discard(self._files_of(pod_uid))
+        self._records.remove(pod_uid)
+        self._discard(self._records.files(pod_uid))
 
     # -- containers
 
@@ -497,7 +377,7 @@ class HostRuntime:
         )
         user = user_of(image.root, image.config.user, config.security)
         spec = self._spec(sandbox, container, config, image, user)
-        log_file = self._log(sandbox, container)
+        log_file = self._records.log(sandbox, container)
         self._being_started.add(container.id)
         try:
             answer = await self._client().call(
@@ -506,14 +386,15 @@ class HostRuntime:
                 sandbox=sandbox.id,
                 spec=spec,
                 log=str(log_file),
+                log_bytes=self._log_bytes,
                 stdin=config.stdin,
                 stdin_once=config.stdin_once,
                 limits=limits_of(config.resources, self._processes)._asdict(),
             )
-            self._inner_pids[container.id] = answer["pid"]
+            self._use.add(container, answer["pid"])
             container.started_at = self._clock.now()
         except ShimError as error:
-            self._discard(self._layer(container))
+            self._discard(self._records.layer(container))
             if error.kind != "start":
                 raise ContainerRuntimeError(f"failed to create containerd task: {error}") from error
             container.started_at = self._clock.now()
@@ -529,7 +410,7 @@ class HostRuntime:
             self._forget(old)
             for path in sorted(log_file.parent.glob(f"{old.attempt}.log*")):
                 path.unlink(missing_ok=True)
-        self._save(sandbox)
+        self._records.save(sandbox)
         if container.id in self._early_ends:
             self._event(self._early_ends.pop(container.id))
         return container
@@ -557,10 +438,11 @@ class HostRuntime:
                     "error during container init: cannot set any additional groups in a rootless container"
                 )
             )
+        mounts = sandbox_files.mounts(self._records.files(sandbox.pod_uid), config)
         spec: dict[str, Any] = {
-            "layer": str(self._layer(container)),
+            "layer": str(self._records.layer(container)),
             "lower": str(image.root),
-            "mounts": [mount_order(mount) for mount in self._mounts(sandbox, config)],
+            "mounts": [mount_order(mount) for mount in mounts],
             "devices": [
                 {
                     "target": device.container_path,
@@ -590,15 +472,6 @@ class HostRuntime:
             plain_root.rewrite(spec)
         return spec
 
-    def _mounts(self, sandbox: Sandbox, config: ContainerConfig) -> list[Mount]:
-        directory = self._files_of(sandbox.pod_uid)
-        taken = {mount.container_path.rstrip("/") for mount in config.mounts}
-        own = [
-            Mount(f"/etc/{name}", directory / name, config.security.read_only_root)
-            for name in ("hosts", "hostname", "resolv.conf")
-        ]
-        return [*(mount for mount in own if mount.container_path not in taken), *config.mounts]
-
     def stop_container(self, sandbox: Sandbox, container: Container, grace: float) -> None:
         name = container.annotations.get(STOP_SIGNAL) or _DEFAULT_SIGNAL
         self._post("stop", container=container.id, signal=signal_number(name), grace=max(grace, 0.0))
@@ -615,52 +488,19 @@ class HostRuntime:
         except OSError as error:
             raise ContainerRuntimeError(f"failed to update resources: {error.strerror or error}") from error
         container.annotations.update(annotations)
-        self._save(sandbox)
+        self._records.save(sandbox)
 
     def stats(self, sandbox: Sandbox, container: Container) -> ContainerStats:
-        found = self._cgroups.usage(container.id)
-        if found is None and container.ends_at is None:
-            pid = self._host_pid(container)
-            found = usage.of_tree(pid) if pid is not None else None
-        if found is None:
-            return ContainerStats(0.0, 0, 0, 0)
-        upper = self._layer(container) / ("upper" if self._ability.get("overlay") else "root")
-        return ContainerStats(
-            found.core_seconds, found.working_set, found.resident, found.processes, self._written_to(upper)
-        )
-
-    def _written_to(self, upper: Path) -> int:
-        """The bytes of a container's files when they were last counted, which may take long."""
-        if upper not in self._counting:
-            counting = asyncio.get_running_loop().run_in_executor(None, size_of, upper)
-            self._counting[upper] = counting
-            counting.add_done_callback(lambda _counted: self._note_size(upper))
-        return self._sizes.get(upper, 0)
-
-    def _note_size(self, upper: Path) -> None:
-        counted = self._counting.pop(upper)
-        if not counted.cancelled() and upper.parent.exists():
-            self._sizes[upper] = counted.result()
-        else:
-            self._sizes.pop(upper, None)
-
-    def _host_pid(self, container: Container) -> int | None:
-        pid = self._host_pids.get(container.id)
-        if pid is None and container.id in self._inner_pids:
-            with contextlib.suppress(OSError, ValueError, KeyError):
-                record = json.loads((self._directory / RECORD).read_text())
-                pid = usage.host_pid(record["pid"], self._inner_pids[container.id])
-                if pid is not None:
-                    self._host_pids[container.id] = pid
-        return pid
+        written = self._records.layer(container) / ("upper" if self._ability.get("overlay") else "root")
+        return self._use.stats(container, self._cgroups, written)
 
     # -- within containers
 
     def logs(self, sandbox: Sandbox, container: Container) -> Sequence[LogLine]:
-        return log_reader.read(self._log(sandbox, container))
+        return log_reader.read(self._records.log(sandbox, container))
 
     def follow_logs(self, sandbox: Sandbox, container: Container) -> AsyncIterator[LogLine]:
-        return self._followed(log_reader.LogFollower(self._log(sandbox, container)), container)
+        return self._followed(log_reader.LogFollower(self._records.log(sandbox, container)), container)
 
     async def _followed(
         self, follower: log_reader.LogFollower, container: Container
@@ -676,49 +516,16 @@ class HostRuntime:
         finally:
             follower.close()
 
+    async def reopen_log(self, sandbox: Sandbox, container: Container) -> None:
+        try:
+            await self._client().call("reopen_log", container=container.id)
+        except ShimError as error:
+            raise ContainerRuntimeError(f"failed to reopen container log: {error}") from error
+
     async def exec_sync(
         self, sandbox: Sandbox, container: Container, command: Sequence[str], seconds: float
     ) -> CommandResult:
-        output = {"stdout": bytearray(), "stderr": bytearray()}
-        null = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
-        readers: dict[str, Descriptor] = {}
-        writers = []
-        for name in output:
-            reading, writing = os.pipe()
-            readers[name] = Descriptor(reading)
-            writers.append(writing)
-        try:
-            answer = await self._exec(container, command, [null, *writers], tty=False)
-        except BaseException:
-            for reader in readers.values():
-                reader.close()
-            raise
-        finally:
-            for fd in (null, *writers):
-                os.close(fd)
-
-        async def gather(name: str) -> None:
-            while data := await readers[name].read():
-                room = _MOST_OUTPUT - len(output[name])
-                output[name] += data[:room]
-
-        reading_all = [asyncio.ensure_future(gather(name)) for name in output]
-        try:
-            async with asyncio.timeout(seconds if seconds > 0 else None):
-                code = await self._command_end(answer["exec"])
-        except TimeoutError:
-            self._post("kill_process", pid=answer["pid"])
-            text = f"command {' '.join(command)!r} timed out"
-            raise CommandTimeoutError(
-                f"failed to exec in container: timeout {seconds:g}s exceeded: context deadline exceeded"
-            ) from TimeoutError(text)
-        finally:
-            await asyncio.wait(reading_all, timeout=_DRAIN_SECONDS)
-            for task in reading_all:
-                task.cancel()
-            for reader in readers.values():
-                reader.close()
-        return CommandResult(code, bytes(output["stdout"]), bytes(output["stderr"]))
+        return await self._commands.run(container, command, seconds)
 
     async def exec(
         self,
@@ -730,146 +537,12 @@ class HostRuntime:
         stdin: bool,
         tty: bool,
     ) -> int:
-        if tty:
-            return await self._exec_on_terminal(container, command, streams, stdin=stdin)
-        null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
-        first, writer = null, None
-        if stdin:
-            first, writing = os.pipe()
-            writer = Descriptor(writing)
-        pipes = [os.pipe(), os.pipe()]
-        readers = [Descriptor(reading) for reading, _ in pipes]
-        try:
-            answer = await self._exec(
-                container, command, [first, *(writing for _, writing in pipes)], tty=False
-            )
-        except BaseException:
-            for descriptor in (*readers, *([writer] if writer else [])):
-                descriptor.close()
-            raise
-        finally:
-            for fd in sorted({null, first, *(writing for _, writing in pipes)}):
-                os.close(fd)
-        outputs = [
-            asyncio.ensure_future(copy(readers[0], streams.write_stdout)),
-            asyncio.ensure_future(copy(readers[1], streams.write_stderr)),
-        ]
-        inputs = [asyncio.ensure_future(feed(streams, writer))] if writer is not None else []
-        return await self._until_command_ends(
-            answer, outputs, inputs, [*readers, *([writer] if writer else [])]
-        )
-
-    async def _exec_on_terminal(
-        self, container: Container, command: Sequence[str], streams: CommandStreams, *, stdin: bool
-    ) -> int:
-        here, there = socket.socketpair()
-        with here:
-            try:
-                answer = await self._exec(container, command, [there.fileno()], tty=True)
-            finally:
-                there.close()
-            here.setblocking(False)
-            try:
-                _data, fds, _flags, _address = socket.recv_fds(here, 64, 1)
-            except OSError as error:
-                del self._commands[answer["exec"]]
-                raise ContainerRuntimeError("the command has no terminal") from error
-        terminal = Descriptor(fds[0])
-        outputs = [asyncio.ensure_future(copy(terminal, streams.write_stdout))]
-        inputs = [asyncio.ensure_future(follow_size(terminal, streams))]
-        if stdin:
-            inputs.append(asyncio.ensure_future(feed(streams, terminal, closes=False)))
-        return await self._until_command_ends(answer, outputs, inputs, [terminal])
-
-    async def _until_command_ends(
-        self,
-        answer: Mapping[str, Any],
-        outputs: Sequence[asyncio.Task[None]],
-        inputs: Sequence[asyncio.Task[None]],
-        descriptors: Sequence[Descriptor],
-    ) -> int:
-        ended = False
-        try:
-            code = await self._command_end(answer["exec"])
-            ended = True
-            await asyncio.wait(outputs, timeout=_DRAIN_SECONDS)
-            return code
-        finally:
-            if not ended:
-                self._post("kill_process", pid=answer["pid"])
-            for task in (*outputs, *inputs):
-                task.cancel()
-            await asyncio.gather(*outputs, *inputs, return_exceptions=True)
-            for descriptor in descriptors:
-                descriptor.close()
-
-    async def _exec(
-        self, container: Container, command: Sequence[str], files: Sequence[int], *, tty: bool
-    ) -> dict[str, Any]:
-        name = self._identifier()
-        self._commands[name] = asyncio.get_running_loop().create_future()
-        try:
-            answer = await self._client().call(
-                "exec", files, exec=name, container=container.id, argv=[*command], tty=tty
-            )
-        except BaseException as error:
-            del self._commands[name]
-            if not isinstance(error, ShimError):
-                raise
-            if error.kind == "start":
-                raise ContainerRuntimeError(_NOT_EXECUTED.format(error)) from error
-            raise ContainerRuntimeError(f"failed to exec in container: {error}") from error
-        return {**answer, "exec": name}
-
-    async def _command_end(self, name: str) -> int:
-        try:
-            return await self._commands[name]
-        finally:
-            del self._commands[name]
+        return await self._commands.stream(container, command, streams, stdin=stdin, tty=tty)
 
     async def attach(
         self, sandbox: Sandbox, container: Container, streams: CommandStreams, *, stdin: bool
     ) -> None:
-        pipes = [os.pipe(), os.pipe()]
-        readers = [Descriptor(reading) for reading, _ in pipes]
-        try:
-            answer, passed = await self._client().call_for_files(
-                "attach", [writing for _, writing in pipes], container=container.id, stdin=stdin
-            )
-        except ShimError as error:
-            for reader in readers:
-                reader.close()
-            raise ContainerRuntimeError(f"failed to attach container: {error}") from error
-        finally:
-            for _, writing in pipes:
-                os.close(writing)
-        tasks = [
-            asyncio.ensure_future(copy(readers[0], streams.write_stdout)),
-            asyncio.ensure_future(copy(readers[1], streams.write_stderr)),
-        ]
-        extra = []
-        writer = Descriptor(passed[0]) if answer["stdin"] else None
-        if writer is not None:
-            extra.append(asyncio.ensure_future(self._feed_container(container, streams, writer)))
-            if container.tty:
-                extra.append(asyncio.ensure_future(follow_size(writer, streams)))
-        try:
-            await asyncio.wait(tasks)
-        finally:
-            for task in (*tasks, *extra):
-                task.cancel()
-            await asyncio.gather(*tasks, *extra, return_exceptions=True)
-            for descriptor in (*readers, *([writer] if writer else [])):
-                descriptor.close()
-            if writer is not None and container.stdin_once:
-                self._post("detach", container=container.id)
-
-    async def _feed_container(
-        self, container: Container, streams: CommandStreams, writer: Descriptor
-    ) -> None:
-        await feed(streams, writer, closes=not container.tty)
-        if container.stdin_once:
-            self._post("detach", container=container.id)
+        await self._commands.attach(container, streams, stdin=stdin)
 
     async def dial(self, sandbox: Sandbox, port: int) -> SocketConnection:
         here, there = socket.socketpair()
@@ -898,12 +571,11 @@ class HostRuntime:
                 await event.wait()
 
     def _forget(self, container: Container) -> None:
-        for known in (self._changed, self._host_pids, self._inner_pids):
-            known.pop(container.id, None)
-        self._exit_file(container.id).unlink(missing_ok=True)
-        for name in ("upper", "root"):
-            self._sizes.pop(self._layer(container) / name, None)
-        self._discard(self._layer(container))
+        layer = self._records.layer(container)
+        self._changed.pop(container.id, None)
+        self._records.forget_end(container.id)
+        self._use.remove(container, layer)
+        self._discard(layer)
 
     def _discard(self, path: Path) -> None:
         """Removes a directory, in its own time: its name is free at once."""
@@ -915,49 +587,8 @@ class HostRuntime:
             return  # it was never made
         self._post("remove_layer", path=str(moved))
 
-    def _layer(self, container: Container) -> Path:
-        return self._directory / CONTAINERS / container.id
-
-    def _files_of(self, pod_uid: str) -> Path:
-        return self._directory / "sandboxes" / pod_uid
-
-    def _log(self, sandbox: Sandbox, container: Container) -> Path:
-        config = self._configs.get(sandbox.pod_uid) or {"logs": str(self._files_of(sandbox.pod_uid) / "logs")}
-        return Path(config["logs"]) / container.name / f"{container.attempt}.log"
-
-    def _save(self, sandbox: Sandbox) -> None:
-        if sandbox.pod_uid in self._configs:
-            record = {"config": self._configs[sandbox.pod_uid], "sandbox": sandbox}
-            path = self._directory / "pods" / f"{sandbox.pod_uid}.json"
-            try:
-                UNJOURNALLED.write(path, orjson.dumps(record, option=orjson.OPT_INDENT_2))
-            except OSError as error:  # such as a full disk: the kubelet goes on with what it knows
-                log.warning("node %s: the record of a pod cannot be written: %s", self._node_name, error)
-                return
-        for container in sandbox.containers:
-            if container.ends_at is not None:
-                self._exit_file(container.id).unlink(missing_ok=True)
-
-    def _exit_file(self, container_id: str) -> Path:
-        """The end of a container as the shim keeps it until a record has it."""
-        return self._directory / EXITS / f"{container_id}.json"
-
     def _identifier(self) -> str:
         return (self._entropy.uid() + self._entropy.uid()).replace("-", "")
-
-    def _address(self) -> str:
-        """The next address after the last one, as the CNI plugin host-local gives them out."""
-        used = {sandbox.ip for sandbox in self._sandboxes.values() if sandbox.ready}
-        hosts = self.addresses.num_addresses - 3  # neither the network, the gateway nor the broadcast
-        for step in range(1, hosts + 1):
-            host = 2 + (self._last_host - 2 + step) % hosts
-            if str(self.addresses[host]) not in used:
-                self._last_host = host
-                return str(self.addresses[host])
-        raise ContainerRuntimeError(
-            "failed to setup network for sandbox: plugin failed (add): failed to allocate for range 0: "
-            f"no IP addresses available in range set: {self.addresses[1]}-{self.addresses[-2]}"
-        )
 
 
 STOP_SIGNAL = "kubeskew.io/stop-signal"  # in the record of a container
@@ -967,20 +598,3 @@ _PLAIN_SECURITY = ContainerConfig("", "").security
 def cgroup_name(directory: Path) -> str:
     """The name of the cgroups of a node, by its directory."""
     return f"kubeskew-{hashlib.sha256(os.fsencode(directory.resolve())).hexdigest()[:16]}"
-
-
-class AddressInUseError(ContainerRuntimeError):
-    """Another pod of the cluster has the address."""
-
-
-def _of_network(sysctls: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in sysctls.items() if name.startswith(("net.", "net/"))}
-
-
-async def _set_up(add: Callable[..., PodNamespace], *arguments: Any) -> PodNamespace:
-    """Raises ContainerRuntimeError."""
-    try:
-        return await asyncio.to_thread(add, *arguments)
-    except OSError as error:
-        kind = AddressInUseError if error.errno == errno.EADDRINUSE else ContainerRuntimeError
-        raise kind(f"failed to setup network for sandbox: {error}") from error

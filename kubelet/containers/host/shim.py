@@ -1,29 +1,27 @@
 """The process that starts the containers of one node and stays their parent while kubelets come and go.
 
 It is the first process of the node's PID namespace: all containers of the node end with it. A kubelet speaks
-to it through a Unix socket (`messages.py`). It keeps the ends of containers in files, and writes their logs.
+to it through a Unix socket (`shim_client.py`). It keeps the ends of containers in files, and writes their
+logs (`container_streams.py`).
 
 Source: containerd's runtime v2 shims (core/runtime/v2/README.md), whose part it takes.
 """
 
 import asyncio
 import contextlib
-import errno
 import json
 import os
-import resource
 import shutil
 import signal
 import socket
-import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from kubeskew.apimachinery.clock import Clock, SystemClock
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.apimachinery.process.descriptor_messages import MessageConnection
 from kubeskew.kubelet.containers.host import (
-    cgroups,
     container_init,
     disk_guard,
     plain_root,
@@ -31,12 +29,11 @@ from kubeskew.kubelet.containers.host import (
     syscalls,
 )
 from kubeskew.kubelet.containers.host.cgroups import Cgroups, Limits
+from kubeskew.kubelet.containers.host.container_streams import ContainerStreams
 from kubeskew.kubelet.containers.host.log_writer import LogWriter
-from kubeskew.kubelet.containers.host.messages import MessageError, MessageReader, MessageWriter
-from kubeskew.kubelet.containers.host.shim_record import EXITS, MARK, RECORD, SOCKET, birth, process_ids
+from kubeskew.kubelet.containers.host.shim_record import EXITS, MARK, process_ids
 
 _READ_BYTES = 65_536
-_MOST_UNSENT = 4 * 1024 * 1024  # of an attached client; one that lags more is dropped
 _DRAIN_SECONDS = 1.0
 _REMOVAL_TRIES = 50
 _IDLE_SECONDS = 1.0  # between two looks whether a container runs
@@ -61,26 +58,14 @@ class _Sandbox:
 
 
 @dataclass(slots=True, eq=False)
-class _Client:
-    """An attached client's end of one output stream."""
-
-    fd: int
-    unsent: bytearray = field(default_factory=bytearray)
-
-
-@dataclass(slots=True, eq=False)
 class _ShimContainer:
     id: str
     sandbox: str
-    log: LogWriter
+    streams: ContainerStreams
     spec: dict[str, Any]
     pid: int = 0
     exit_status: int | None = None
-    stdin: int = -1  # the writing end, or the terminal
     stdin_once: bool = False
-    streams: dict[str, int] = field(default_factory=dict)  # reading ends by name
-    clients: dict[str, list[_Client]] = field(default_factory=lambda: {"stdout": [], "stderr": []})
-    drained: asyncio.Event = field(default_factory=asyncio.Event)
     kill_timer: asyncio.TimerHandle | None = None
     ended_at: str = ""
 
@@ -89,56 +74,6 @@ class _RequestError(Exception):
     def __init__(self, message: str, kind: str = "create") -> None:
         super().__init__(message)
         self.kind = kind
-
-
-class _Connection:
-    """One kubelet."""
-
-    def __init__(self, shim: "Shim", connection: socket.socket) -> None:
-        self._shim = shim
-        self._socket = connection
-        self._loop = asyncio.get_running_loop()
-        self._reader = MessageReader(connection)
-        self.writer = MessageWriter(connection, self._wait)
-        self._loop.add_reader(connection.fileno(), self._readable)
-
-    def _wait(self, writable: bool) -> None:
-        if writable:
-            self._loop.add_writer(self._socket.fileno(), self._writable)
-        else:
-            self._loop.remove_writer(self._socket.fileno())
-
-    def _writable(self) -> None:
-        try:
-            self.writer.flush()
-        except OSError:
-            self.close()
-
-    def send(self, message: dict[str, Any], files: Sequence[int] = ()) -> None:
-        try:
-            self.writer.write(message, files)
-        except OSError:
-            self.close()
-
-    def _readable(self) -> None:
-        try:
-            messages = self._reader.read()
-        except (MessageError, ValueError):
-            messages = None
-        if messages is None:
-            self.close()
-            return
-        for body, files in messages:
-            self._shim.serve(self, body, files)
-
-    def close(self) -> None:
-        if self._socket.fileno() >= 0:
-            self._loop.remove_reader(self._socket.fileno())
-            self._loop.remove_writer(self._socket.fileno())
-            self._socket.close()
-            self._reader.close()
-            self.writer.close()
-        self._shim.connections.pop(self, None)
 
 
 class Shim:
@@ -162,7 +97,7 @@ class Shim:
         self._starting = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._ended = asyncio.Event()
-        self.connections: dict[_Connection, None] = {}
+        self._connections: dict[MessageConnection, None] = {}
 
     async def run(self, listener: socket.socket, ready: Callable[[], None]) -> None:
         loop = asyncio.get_running_loop()
@@ -189,16 +124,20 @@ class Shim:
 
     def _accept(self, listener: socket.socket) -> None:
         with contextlib.suppress(OSError):
-            connection, _address = listener.accept()
-            connection.setblocking(False)
-            self.connections[_Connection(self, connection)] = None
+            accepted, _address = listener.accept()
+            connection = MessageConnection(
+                accepted,
+                lambda body, files: self._begin(self._serve(connection, body, files)),
+                lambda: self._connections.pop(connection, None),
+            )
+            self._connections[connection] = None
 
-    def serve(self, connection: _Connection, body: dict[str, Any], files: list[int]) -> None:
-        task = asyncio.get_running_loop().create_task(self._serve(connection, body, files))
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _serve(self, connection: _Connection, body: dict[str, Any], files: list[int]) -> None:
+    async def _serve(self, connection: MessageConnection, body: dict[str, Any], files: list[int]) -> None:
         passed: list[int] = []
         try:
             method = getattr(self, f"do_{body['method']}", None)
@@ -214,11 +153,13 @@ class Shim:
                 with contextlib.suppress(OSError):
                     os.close(fd)
         if body.get("id") is not None:
-            connection.send({"id": body["id"], **answer}, passed)
+            with contextlib.suppress(ConnectionError):
+                connection.send({"id": body["id"], **answer}, passed)
 
     def _emit(self, event: dict[str, Any]) -> None:
-        for connection in [*self.connections]:
-            connection.send(event)
+        for connection in [*self._connections]:
+            with contextlib.suppress(ConnectionError):
+                connection.send(event)
 
     # -- requests
 
@@ -274,7 +215,7 @@ class Shim:
                 self._kill_all(container)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(10):
-                        await container.drained.wait()
+                        await container.streams.drained.wait()
         sandbox = self._sandboxes.pop(body["sandbox"], None)
         if sandbox is not None:
             for fd in sandbox.namespaces.values():
@@ -292,16 +233,18 @@ class Shim:
             "overlay": self._overlay,
             "own_pid": self._own_pid and not sandbox.host_pid and "pid" not in sandbox.namespaces,
             "cgroups": self._cgroups.create(body["container"], Limits(**body["limits"])),
+            "cgroup_mounts": self._cgroups.mounts(body["container"]),
         }
         if self._plain:
             spec["env"][MARK] = body["container"]
         if "pids" in self._cgroups.directories:
             spec["processes"] = 0  # the cgroup's limit does
+        log = LogWriter(Path(body["log"]), self._clock, body["log_bytes"])
+        streams = ContainerStreams(log, tty=spec["tty"])
         container = _ShimContainer(
-            body["container"], body["sandbox"], LogWriter(Path(body["log"]), self._clock), spec,
-            stdin_once=body["stdin_once"],
-        )  # fmt: skip
-        outer, inner = _open_terminal() if spec["tty"] else _open_pipes(stdin=body["stdin"])
+            body["container"], body["sandbox"], streams, spec, stdin_once=body["stdin_once"]
+        )
+        inner = streams.open(stdin=body["stdin"])
         namespaces = sandbox.namespaces
 
         def child(status: int) -> NoReturn:
@@ -310,15 +253,13 @@ class Shim:
         try:
             pid = await self._spawn(child)
         except BaseException:
-            for fd in outer.values():
-                os.close(fd)
-            container.log.close()
+            streams.end()
             self._remove_cgroup(container.id)
             raise
         finally:
             for fd in inner:
                 os.close(fd)
-        self._take_streams(container, outer, terminal=spec["tty"])
+        streams.begin()
         container.pid = pid
         self._containers[container.id] = container
         self._claim(pid, lambda status: self._container_ended(container, status))
@@ -372,25 +313,21 @@ class Shim:
     async def do_attach(self, body: dict[str, Any], files: list[int], passed: list[int]) -> dict[str, Any]:
         """Adds pipes that get the output from now on; passes the standard input on."""
         container = self._running(body)
-        for name, fd in zip(("stdout", "stderr"), files, strict=False):
-            copy = os.dup(fd)
-            os.set_blocking(copy, False)
-            container.clients[name].append(_Client(copy))
-        if body["stdin"] and container.stdin >= 0:
-            passed.append(os.dup(container.stdin))
+        passed += container.streams.attach(files, stdin=body["stdin"])
         return {"stdin": bool(passed)}
 
     async def do_detach(self, body: dict[str, Any], _files: list[int], _passed: list[int]) -> dict[str, Any]:
         """An attached client has ended its standard input."""
         container = self._containers.get(body["container"])
-        if (
-            container is not None
-            and container.stdin_once
-            and container.stdin >= 0
-            and not container.spec["tty"]
-        ):
-            os.close(container.stdin)
-            container.stdin = -1
+        if container is not None and container.stdin_once:
+            container.streams.end_input()
+        return {}
+
+    async def do_reopen_log(
+        self, body: dict[str, Any], _files: list[int], _passed: list[int]
+    ) -> dict[str, Any]:
+        """Goes on in a new file; whoever asks has renamed the one so far."""
+        self._running(body).streams.log.reopen()
         return {}
 
     async def do_dial(self, body: dict[str, Any], files: list[int], _passed: list[int]) -> dict[str, Any]:
@@ -488,21 +425,14 @@ class Shim:
             container.kill_timer.cancel()
         if not container.spec["own_pid"]:
             self._kill_all(container)
-        task = asyncio.get_running_loop().create_task(self._finish(container, now))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._begin(self._finish(container, now))
 
     async def _finish(self, container: _ShimContainer, ended_at: str) -> None:
         """Keeps the end of a container once its output is read."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_DRAIN_SECONDS):
-                await container.drained.wait()
-        for name in [*container.streams]:
-            self._close_stream(container, name)
-        container.log.close()
-        if container.stdin >= 0:
-            os.close(container.stdin)
-            container.stdin = -1
+                await container.streams.drained.wait()
+        container.streams.end()
         code = _code(container.exit_status or 0)
         killed = self._cgroups.out_of_memory_kills(container.id)  # also a child, as containerd has it
         end = {"code": code, "time": ended_at, "reason": "OOMKilled" if killed else ""}
@@ -542,87 +472,6 @@ class Shim:
         layer = f"upperdir={container.spec['layer']}/" if self._overlay else f"{container.spec['layer']}/root"
         return [pid for pid in process_ids() if layer in _mounts(pid)]
 
-    # -- output
-
-    def _take_streams(self, container: _ShimContainer, outer: dict[str, int], *, terminal: bool) -> None:
-        if terminal:
-            with socket.socket(fileno=outer["terminal"]) as answer:
-                answer.setblocking(False)
-                try:
-                    _data, fds, _flags, _address = socket.recv_fds(answer, 64, 1)
-                except OSError:
-                    fds = []
-            if fds:
-                os.set_inheritable(fds[0], False)
-                container.stdin = os.dup(fds[0])
-                container.streams["stdout"] = fds[0]
-        else:
-            container.stdin = outer.get("stdin", -1)
-            container.streams = {name: outer[name] for name in ("stdout", "stderr")}
-        for name, fd in container.streams.items():
-            os.set_blocking(fd, False)
-            asyncio.get_running_loop().add_reader(fd, self._read_output, container, name)
-        if not container.streams:
-            container.drained.set()
-
-    def _read_output(self, container: _ShimContainer, name: str) -> None:
-        try:
-            data = os.read(container.streams[name], _READ_BYTES)
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError:  # a terminal that no process has open
-            data = b""
-        if not data:
-            self._close_stream(container, name)
-            return
-        container.log.write(name, data)
-        for client in [*container.clients[name]]:
-            self._send_output(container, name, client, data)
-
-    def _send_output(self, container: _ShimContainer, name: str, client: _Client, data: bytes) -> None:
-        waiting = bool(client.unsent)
-        client.unsent += data
-        if len(client.unsent) > _MOST_UNSENT:
-            self._drop(container, name, client)
-        elif not waiting:
-            self._flush(container, name, client)
-
-    def _flush(self, container: _ShimContainer, name: str, client: _Client) -> None:
-        loop = asyncio.get_running_loop()
-        try:
-            while client.unsent:
-                del client.unsent[: os.write(client.fd, client.unsent[:_READ_BYTES])]
-        except BlockingIOError:
-            loop.add_writer(client.fd, self._flush, container, name, client)
-            return
-        except OSError:
-            self._drop(container, name, client)
-            return
-        loop.remove_writer(client.fd)
-        if name not in container.streams:
-            self._drop(container, name, client)
-
-    def _drop(self, container: _ShimContainer, name: str, client: _Client) -> None:
-        if client in container.clients[name]:
-            container.clients[name].remove(client)
-            asyncio.get_running_loop().remove_writer(client.fd)
-            os.close(client.fd)
-
-    def _close_stream(self, container: _ShimContainer, name: str) -> None:
-        fd = container.streams.pop(name, None)
-        if fd is None:
-            return
-        asyncio.get_running_loop().remove_reader(fd)
-        os.close(fd)
-        container.log.close_stream(name)
-        names = ("stdout", "stderr") if container.spec["tty"] else (name,)
-        for stream in names:
-            for client in [*container.clients[stream]]:
-                if not client.unsent:
-                    self._drop(container, stream, client)
-        if not container.streams:
-            container.drained.set()
-
     # -- abilities
 
     def _can_overlay(self) -> bool:
@@ -661,23 +510,6 @@ def _kill(pid: int, number: int) -> None:
 def _code(status: int) -> int:
     """The exit code that CRI reports."""
     return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
-
-
-def _open_pipes(*, stdin: bool) -> tuple[dict[str, int], list[int]]:
-    """The shim's ends by name, and the container's in order."""
-    outer: dict[str, int] = {}
-    if stdin:
-        first, outer["stdin"] = os.pipe()
-    else:
-        first = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
-    outer["stdout"], second = os.pipe()
-    outer["stderr"], third = os.pipe()
-    return outer, [first, second, third]
-
-
-def _open_terminal() -> tuple[dict[str, int], list[int]]:
-    here, there = socket.socketpair()
-    return {"terminal": here.detach()}, [there.detach()]
 
 
 def _open_namespaces(pid: int, *, own_user: bool) -> dict[str, int]:
@@ -725,144 +557,3 @@ def _mounts(pid: int) -> str:
         return Path(f"/proc/{pid}/mountinfo").read_text()
     except OSError:
         return ""
-
-
-# -- the start
-
-
-def main() -> None:
-    """Starts a shim in the background; its options are JSON in the first argument.
-
-    Prints JSON: its PID, or an error.
-    """
-    values = json.loads(sys.argv[1])
-    options = ShimOptions(**{**values, "directory": Path(values["directory"])})
-    try:
-        answer = _start(options)
-    except OSError as error:
-        answer = {"error": str(error), "errno": error.errno}
-    sys.stdout.write(json.dumps(answer) + "\n")
-
-
-def _start(options: ShimOptions) -> dict[str, Any]:
-    os.setsid()
-    groups = cgroups.find(options.cgroup) if options.cgroup else Cgroups({})
-    rootless = False
-    own_pid = False
-    if not options.plain:
-        rootless = _enter_user_namespace(options.user_namespace)
-        own_pid = _can_mount_proc()
-        syscalls.unshare(syscalls.CLONE_NEWNS | (syscalls.CLONE_NEWPID if own_pid else 0))
-    reading, writing = os.pipe()
-    begins, recorded = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reading)
-        os.close(recorded)
-        os.read(begins, 1)
-        os.close(begins)
-        _serve(options, groups, writing, rootless=rootless, own_pid=own_pid)
-    os.close(writing)
-    os.close(begins)
-    directories = {name: str(path) for name, path in groups.directories.items()}
-    record = {"pid": child, "birth": birth(child), "own_pid": own_pid, "cgroups": directories}
-    # First: whoever started it may be killed, and the child puts another /proc in the place that both see.
-    (options.directory / RECORD).write_text(json.dumps(record))
-    os.close(recorded)
-    with os.fdopen(reading) as answer:
-        text = answer.read()
-    if text != "ready":
-        raise OSError(errno.EIO, text or "the shim ended")
-    return record
-
-
-def _enter_user_namespace(path: str) -> bool:
-    """True if the process is in a user namespace in which it is root by mapping."""
-    if path:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        syscalls.setns(fd, syscalls.CLONE_NEWUSER)
-        os.close(fd)
-        return True
-    if os.geteuid() == 0 and _can(syscalls.CLONE_NEWNS):
-        return False
-    uid, gid = os.geteuid(), os.getegid()
-    syscalls.unshare(syscalls.CLONE_NEWUSER)
-    syscalls.write_text("/proc/self/setgroups", "deny")
-    syscalls.write_text("/proc/self/uid_map", f"0 {uid} 1")
-    syscalls.write_text("/proc/self/gid_map", f"0 {gid} 1")
-    return True
-
-
-def _can(flags: int) -> bool:
-    """Tries in a child whether namespaces can be made."""
-    child = os.fork()
-    if child == 0:
-        try:
-            syscalls.unshare(flags)
-        except OSError:
-            os._exit(1)
-        os._exit(0)
-    return os.waitpid(child, 0)[1] == 0
-
-
-def _can_mount_proc() -> bool:
-    child = os.fork()
-    if child == 0:
-        try:
-            syscalls.unshare(syscalls.CLONE_NEWNS | syscalls.CLONE_NEWPID)
-            inner = os.fork()
-            if inner == 0:
-                syscalls.mount("none", "/", "", syscalls.MS_REC | syscalls.MS_SLAVE)
-                syscalls.mount("proc", "/proc", "proc")
-                os._exit(0)
-            os._exit(0 if os.waitpid(inner, 0)[1] == 0 else 1)
-        except OSError:
-            os._exit(1)
-    return os.waitpid(child, 0)[1] == 0
-
-
-def _serve(options: ShimOptions, groups: Cgroups, ready: int, *, rootless: bool, own_pid: bool) -> NoReturn:
-    try:
-        if own_pid:
-            syscalls.mount("none", "/", "", syscalls.MS_REC | syscalls.MS_SLAVE)
-            syscalls.mount("proc", "/proc", "proc")
-        else:
-            syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)
-        _soft, most = resource.getrlimit(resource.RLIMIT_NOFILE)  # there are some for each container
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-        (options.directory / EXITS).mkdir(parents=True, exist_ok=True)
-        listener = listen(options.directory)
-        silence = os.open("/dev/null", os.O_RDWR)
-        log = os.open(options.directory / "shim.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        for number, fd in ((0, silence), (1, log), (2, log)):
-            os.dup2(fd, number)
-
-        def is_ready() -> None:
-            os.write(ready, b"ready")
-            os.close(ready)
-
-        shim = Shim(options, SystemClock(), groups, rootless=rootless, own_pid=own_pid)
-        asyncio.run(shim.run(listener, is_ready))
-    except Exception as error:  # the end of the process
-        with contextlib.suppress(OSError):
-            os.write(ready, f"{type(error).__name__}: {error}".encode())
-        raise
-    finally:
-        os._exit(0)
-
-
-def listen(directory: Path) -> socket.socket:
-    """A socket in a directory whose path may be longer than that of a socket."""
-    listener = socket.socket(socket.AF_UNIX)
-    holder = os.open(directory, os.O_PATH | os.O_DIRECTORY)
-    with contextlib.suppress(FileNotFoundError):
-        (directory / SOCKET).unlink()
-    listener.bind(f"/proc/self/fd/{holder}/{SOCKET}")
-    os.close(holder)
-    (directory / SOCKET).chmod(0o600)
-    listener.listen()
-    return listener
-
-
-if __name__ == "__main__":
-    main()

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import kubeskew
-from kubeskew.kubelet.containers.host.messages import MessageError, MessageReader, MessageWriter
+from kubeskew.apimachinery.process.descriptor_messages import MessageConnection
 from kubeskew.kubelet.containers.host.shim_record import SOCKET
 from kubeskew.kubelet.containers.runtime_service import ContainerRuntimeError
 
-MODULE = "kubeskew.kubelet.containers.host.shim"
+MODULE = "kubeskew.kubelet.containers.host.shim_start"
 _CONNECT_SECONDS = 10
+_GONE = "the containers' parent process has ended"
 
 
 class ShimError(ContainerRuntimeError):
@@ -40,16 +41,11 @@ class ShimClient:
         on_event: Callable[[dict[str, Any]], None],
         on_end: Callable[[], None],
     ) -> None:
-        connection.setblocking(False)
-        self._socket = connection
         self._loop = asyncio.get_running_loop()
-        self._reader = MessageReader(connection)
-        self._writer = MessageWriter(connection, self._wait)
+        self._connection = MessageConnection(connection, self._receive, self._end)
         self._on_event, self._on_end = on_event, on_end
         self._number = 0
         self._waiting: dict[int, asyncio.Future[tuple[dict[str, Any], list[int]]]] = {}
-        self.closed = False
-        self._loop.add_reader(connection.fileno(), self._readable)
 
     async def call(self, method: str, files: Sequence[int] = (), **body: Any) -> dict[str, Any]:
         """Copies of the files are sent. Raises ShimError."""
@@ -77,56 +73,26 @@ class ShimClient:
 
     def post(self, method: str, files: Sequence[int] = (), **body: Any) -> None:
         """Sends without waiting for an answer. Raises ShimGoneError."""
-        if self.closed:
-            raise ShimGoneError("the containers' parent process has ended")
         try:
-            self._writer.write({"method": method, **body}, [os.dup(fd) for fd in files])
-        except OSError as error:
-            self._end()
-            raise ShimGoneError("the containers' parent process has ended") from error
+            self._connection.send({"method": method, **body}, [os.dup(fd) for fd in files])
+        except ConnectionError as error:
+            raise ShimGoneError(_GONE) from error
 
     def close(self) -> None:
-        if self.closed:
-            return
-        self.closed = True
-        self._loop.remove_reader(self._socket.fileno())
-        self._loop.remove_writer(self._socket.fileno())
-        self._socket.close()
-        self._reader.close()
-        self._writer.close()
+        self._connection.close()
         for answer in self._waiting.values():
             if not answer.done():
-                answer.set_exception(ShimGoneError("the containers' parent process has ended"))
+                answer.set_exception(ShimGoneError(_GONE))
 
-    def _wait(self, writable: bool) -> None:
-        if writable:
-            self._loop.add_writer(self._socket.fileno(), self._writable)
-        else:
-            self._loop.remove_writer(self._socket.fileno())
-
-    def _writable(self) -> None:
-        try:
-            self._writer.flush()
-        except OSError:
-            self._end()
-
-    def _readable(self) -> None:
-        try:
-            messages = self._reader.read()
-        except (MessageError, ValueError):
-            messages = None
-        if messages is None:
-            self._end()
+    def _receive(self, content: dict[str, Any], passed: list[int]) -> None:
+        answer = self._waiting.get(content.get("id", 0))
+        if answer is not None and not answer.done():
+            answer.set_result((content, passed))
             return
-        for content, passed in messages:
-            answer = self._waiting.get(content.get("id", 0))
-            if answer is not None and not answer.done():
-                answer.set_result((content, passed))
-                continue
-            for fd in passed:
-                os.close(fd)
-            if "event" in content:
-                self._on_event(content)
+        for fd in passed:
+            os.close(fd)
+        if "event" in content:
+            self._on_event(content)
 
     def _end(self) -> None:
         self.close()

@@ -1,6 +1,7 @@
 """The closed list of commands that are acted; the effect of each follows from its words and variables alone.
 
-    sleep N[s|m|h|d]|infinity …    exit N    true    false    :    echo [-n] WORDS    env    printenv [NAMES]
+    sleep N[s|m|h|d]|infinity …    pause    exit N    true    false    :    echo [-n] WORDS
+    env    printenv [NAMES]
 
 A shell (`sh -c`, also with options such as -e) runs one of them, or a list joined by `;`, `&&` and new lines,
 whose words may be quoted and refer to variables ($NAME, ${NAME}); `while true; do LIST; done` repeats a list
@@ -12,6 +13,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+PAUSE = "pause"  # the program of the image of that name
 _SHELLS = frozenset({"sh", "bash", "ash", "dash"})
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?|\.\d+)([smhd]?)")
@@ -80,8 +82,9 @@ class _Run:
         """Raises _EndError for `exit`, and for a command that does not end."""
         name, args = _base(words[0]), words[1:]
         self.code = 0
-        if name == "sleep":
-            self.seconds += math.inf if "infinity" in args else sum(map(_seconds, args))
+        if name in {"sleep", PAUSE}:
+            forever = name == PAUSE or "infinity" in args
+            self.seconds += math.inf if forever else sum(map(_seconds, args))
             if self.seconds == math.inf:
                 raise _EndError
         elif name == "exit":
@@ -193,7 +196,7 @@ def _expanded(word: str, variables: Mapping[str, str]) -> str:
 
 def _is_acted(words: Sequence[str]) -> bool:
     name, args = _base(words[0]), words[1:]
-    if name in {"true", "false", ":", "echo", "printenv"}:
+    if name in {"true", "false", ":", "echo", "printenv", PAUSE}:
         return True
     if name == "env":
         return not args

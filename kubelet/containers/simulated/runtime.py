@@ -21,7 +21,7 @@ from kubeskew.apimachinery.clock import Clock, Entropy, later
 from kubeskew.kubelet.containers import acting
 from kubeskew.kubelet.containers.acting import Behaviour
 from kubeskew.kubelet.containers.event_log import STOPPED, ContainerEvents
-from kubeskew.kubelet.containers.image_entries import ImageEntries, entry_for
+from kubeskew.kubelet.containers.image_entries import ImageEntries, entry_for, fits
 from kubeskew.kubelet.containers.runtime_service import (
     CommandResult,
     CommandStreams,
@@ -43,7 +43,7 @@ from kubeskew.kubelet.containers.sandbox import (
     made_up_reference,
     sandbox_from,
 )
-from kubeskew.kubelet.containers.simulated.commands import Effect, effect_of, variables_of
+from kubeskew.kubelet.containers.simulated.commands import PAUSE, Effect, effect_of, variables_of
 from kubeskew.kubelet.containers.simulated.ports import ActedConnection, Identity
 from kubeskew.kubelet.files import UNJOURNALLED, StateFiles
 
@@ -263,7 +263,8 @@ class SimulatedRuntime:
 
     def _effect(self, sandbox: Sandbox, container: Container) -> Effect | None:
         variables = variables_of(container.env, sandbox.hostname or sandbox.name, tty=container.tty)
-        return effect_of(container.argv, variables, container.directory)
+        argv = container.argv or ([PAUSE] if fits(f"*/{PAUSE}", container.image) else [])
+        return effect_of(argv, variables, container.directory)
 
     def logs(self, sandbox: Sandbox, container: Container) -> Sequence[LogLine]:
         return self._lines(sandbox, container, self._clock.now())
@@ -313,6 +314,9 @@ class SimulatedRuntime:
                 waiting.cancel()
                 sleeping.cancel()
         return container.ends_at is None or container.ends_at >= moment
+
+    async def reopen_log(self, sandbox: Sandbox, container: Container) -> None:
+        """Does nothing: output follows from the command, no file has it."""
 
     async def exec_sync(
         self, sandbox: Sandbox, container: Container, command: Sequence[str], seconds: float
@@ -419,7 +423,7 @@ def _ending(
 ) -> tuple[float | None, int]:
     """Seconds until the end (None: until stopped), and the exit code."""
     if effect is None:
-        ends = annotations.get(acting.KIND) == acting.INIT or behaviour.exit_code is not None
+        ends = acting.KIND in annotations or behaviour.exit_code is not None
         effect = Effect(seconds=0.0 if ends else None)
     seconds = effect.seconds if behaviour.runs_for is None else behaviour.runs_for
     if behaviour.exit_code is not None:

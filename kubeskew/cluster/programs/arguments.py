@@ -15,6 +15,7 @@ import yaml
 from kubeskew.cluster import drivers
 from kubeskew.cluster.clusterfile import CONFIG_FLAG
 from kubeskew.cluster.controlplane import addons
+from kubeskew.cluster.failures import UserError
 from kubeskew.cluster.programs import kubelets, scheduler_config
 from kubeskew.cluster.programs.selection import settings_of
 from kubeskew.cluster.server_flags import server_flags
@@ -27,6 +28,7 @@ _LEASES = {
     "scheduler": "kube-system/kube-scheduler",
     "controller-manager": "kube-system/kube-controller-manager",
 }
+_PROGRAM_HOST = "127.0.0.2"  # of a real API server
 _ELECTION = "--leader-elect"
 _TRUE = ("", "1", "t", "T", "true", "True", "TRUE")  # as Go reads the value of a switch
 
@@ -37,12 +39,13 @@ def program_file(
     """The shim's file. `kubeconfig` is the component's own, for the API servers themselves. Raises UserError
     for a configuration that cannot be read.
     """
-    is_kubelet = process.kind == "kubelet"
+    is_kubelet, is_server = process.kind == "kubelet", process.kind == "apiserver"
     certificate = directory.program_certificate(process.name if is_kubelet else process.kind)
+    if is_server:  # its shim is the server to clients
+        certificate = directory.pki / "apiserver.crt"
     settings = settings_of(state, process.client if is_kubelet else process.name)
     proxied = directory.program_file(process.name).with_suffix(".kubeconfig")
     args = settings.get("args", ())
-    is_server = process.kind == "apiserver"
     config = scheduler_config.read_config(process.name, args) if process.kind == "scheduler" else None
     around = Around(
         *(directory, state, process, program, kubeconfig, proxied, certificate),
@@ -67,8 +70,15 @@ def program_file(
 
 def _server(directory: StateDir, state: State, process: Process) -> dict[str, Any]:
     """The shim's own part in an API server: the log, which the program reaches through etcd's API, the
-    Services that lead to processes of the cluster, and the sockets of all.
+    Services that lead to processes of the cluster, and the sockets of all. Raises UserError for a cluster
+    from before there were front proxies.
     """
+    flags = server_flags(directory, state, process)
+    if "proxy-client-cert-file" not in flags:
+        raise UserError(
+            f"{process.name}: an earlier kubeskew made this cluster, without a front proxy's "
+            "certificate, which a real API server's shim needs: make it anew"
+        )
     return {
         "storage": directory.storage_url,
         "etcdSocket": str(directory.etcd_socket(state, process.name)),
@@ -81,6 +91,11 @@ def _server(directory: StateDir, state: State, process: Process) -> dict[str, An
         "services": addons.local_services(state),
         "port": process.port,
         "sharedPort": state.shared_port,
+        "programAddress": f"{_PROGRAM_HOST}:{process.port}",
+        "tokenAuthFile": flags["token-auth-file"],
+        "requestheaderClientCAFile": flags["requestheader-client-ca-file"],
+        "proxyClientCertFile": flags["proxy-client-cert-file"],
+        "proxyClientKeyFile": flags["proxy-client-key-file"],
     }
 
 
@@ -168,7 +183,7 @@ def _apiserver(around: Around) -> list[dict[str, Any]]:
 
     flags = {
         **server_flags(around.directory, around.state, around.process),
-        "bind-address": "127.0.0.1",
+        "bind-address": _PROGRAM_HOST,  # at the cluster's address its shim listens
         "secure-port": str(around.process.port),
         "advertise-address": "127.0.0.1",
         "endpoint-reconciler-type": "none",

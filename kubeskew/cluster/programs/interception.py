@@ -1,10 +1,10 @@
 """Faults that a real program cannot be given, with the reason.
 
-The proxy of a shim is between a program and the API server that it asks; before a real API server there is
-none, but its writes to the log go through its shim.
+The proxy of a shim is between a program and the API server that it asks, and before a real API server, whose
+writes to the log go through its shim, too.
 """
 
-from kubeskew.apimachinery.faults.fault import PLUGIN_CALLS, Fault, Kind
+from kubeskew.apimachinery.faults.fault import PLUGIN_CALLS, Fault
 from kubeskew.cluster.state import Process
 
 
@@ -14,9 +14,8 @@ def obstacle(process: Process, fault: Fault) -> str:
         return ""
     where = fault.where
     if process.kind == "apiserver":
-        if fault.effect.kind is Kind.OUTAGE or not where.commit:
-            return "only its writes to the log can be intercepted: clients reach it directly"
-        return "its writes to the log do not say who asked for them" if where.user else ""
+        commits = where.commit and where.user
+        return "its writes to the log do not say who asked for them" if commits else ""
     if where.commit:
         return "what it writes to its store cannot be intercepted"
     return "its calls of drivers cannot be intercepted" if {*where.verbs} & {*PLUGIN_CALLS} else ""

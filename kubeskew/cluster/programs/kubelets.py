@@ -16,6 +16,7 @@ from typing import Any
 
 import yaml
 
+from kubeskew.apimachinery.process.network_agent import DNS_ADDRESS
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.cluster.controlplane import static_pods
 from kubeskew.cluster.state import Process, RunningProgram, State, StateDir, write_secret
@@ -28,6 +29,7 @@ _MANIFESTS = "manifests"  # below its root
 _CAP_SYS_ADMIN = 21  # linux/capability.h
 _ELSEWHERE = ("192.0.2.1", 9)  # an address of documentation (RFC 5737); nothing is sent there
 _MOST_PODS = 110
+_HUGE_PAGES = {"hugepages-1Gi": 1 << 30, "hugepages-2Mi": 2 << 20}  # those of a node, as of an emulated one
 _SEE = "see docs/how-to/real.md"
 
 
@@ -122,12 +124,17 @@ def write_configuration(
 
 
 def write_machine(layout: NodeLayout, node: NodeConfig) -> Path:
-    """Writes what the kubelet is to see of the machine: the processors and the memory of its node."""
+    """Writes what the kubelet is to see of the machine: the processors, the memory and the huge pages of its
+    node."""
     machine = layout.node / "machine"
     shutil.rmtree(machine, ignore_errors=True)
     processors = max(int(Quantity.parse(node.capacity["cpu"]).decimal()), 1)
     memory = int(Quantity.parse(node.capacity["memory"]).decimal())
-    for name, content in mount_namespace.machine_files(processors, memory).items():
+    huge_pages = {
+        size: Quantity.parse(node.capacity.get(name, "0")).value() // size
+        for name, size in _HUGE_PAGES.items()
+    }
+    for name, content in mount_namespace.machine_files(processors, memory, huge_pages).items():
         file = machine / name
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         file.write_text(content)
@@ -152,7 +159,7 @@ def configuration(
         "containerRuntimeEndpoint": f"unix://{cri_socket}",
         "staticPodPath": f"{ROOT}/{_MANIFESTS}",
         "volumePluginDir": f"{ROOT}/volumeplugins",
-        "clusterDNS": ["10.96.0.10"],
+        "clusterDNS": [DNS_ADDRESS],
         "clusterDomain": "cluster.local",
         "maxPods": int(node.capacity.get("pods", _MOST_PODS)),
         **({"registerWithTaints": [dict(taint) for taint in node.taints]} if node.taints else {}),

@@ -114,6 +114,21 @@ def test_a_fault_says_what_it_is(body, id_, text):
             {"component": "kubelet/a", "verb": "NodePrepareResources", "resource": "pods", "drop": "answer"},
             "is a call of a driver, whose name is `name`",
         ),
+        ({"verb": "StartContainer", "answer": 500}, "only kubelets call StartContainer"),
+        (
+            {"component": "kubelet/a", "verb": "StartContainer", "resource": "pods", "answer": 500},
+            "StartContainer is about a pod, by `namespace` and `name`",
+        ),
+        ({"component": "kubelet/a", "verb": "RunPodSandbox", "stale": True}, "only a watch has events"),
+        (
+            {"component": "kubelet/a", "resource": "runtime", "outage": True},
+            "can be refused, lost or delayed",
+        ),
+        (
+            {"component": "kubelet/a", "resource": "runtime", "verb": "get", "answer": 500},
+            "verb: get is no call of a container runtime",
+        ),
+        ({"resource": "runtime", "answer": 500}, "there is no resource runtime"),
         ({"stale": False}, "stale: expected true or a duration"),
         ({"outage": "often"}, "outage: expected true, refuse, hang or a duration"),
         ({"outage": "5s", "for": "6s"}, "for: outage says 5s already"),

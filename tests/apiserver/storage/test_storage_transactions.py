@@ -13,6 +13,7 @@ from storage_cases import CLOCK, create, delete, every_event, pod, update, url_i
 
 from kubeskew.apiserver.storage.factory import SQLStorage
 from kubeskew.apiserver.storage.interfaces import (
+    LeaseChangedError,
     Log,
     RevisionMismatchError,
     StorageError,
@@ -228,6 +229,48 @@ class TestLeases:
         assert await log.leases() == []
         await log.grant(Lease(3, 7))
         assert await log.leases() == [Lease(3, 7)]
+
+    async def test_renewals_are_counted(self, log: Log):
+        """The count and the time of the last renewal are kept with a lease, and go on if its id is granted
+        again; an id in use is not granted."""
+        then, later = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)
+        assert await log.grant(Lease(9, 5, renewed=then)) == Lease(9, 5, 1, then)
+        assert await log.grant(Lease(9, 60, renewed=then)) is None
+        assert await log.renew([8, 9], later) == {9: 2}
+        assert await log.leases() == [Lease(9, 5, 2, later)]
+        await log.transact(Transaction([], revokes=9))
+        assert await log.renew([9], later) == {}
+        assert await log.grant(Lease(9, 7, renewed=then)) == Lease(9, 7, 3, then)
+
+    async def test_a_lease_that_changed_is_a_refusal(self, log: Log):
+        """A transaction rests on leases that are there, and may end one only if it was not renewed meanwhile;
+        what is refused writes nothing."""
+        await log.grant(Lease(9, 5, renewed=datetime(2026, 1, 1, tzinfo=UTC)))
+        await log.renew([9], datetime(2026, 1, 2, tzinfo=UTC))
+        made = create(pod("a"))._replace(lease=9)
+        for refused in (
+            Transaction([made], leases=[9, 8]),
+            Transaction([made], revokes=8),
+            Transaction([], revokes=9, renewals=1),
+        ):
+            with pytest.raises(LeaseChangedError):
+                await log.transact(refused)
+        assert await log.entries() == (1, [])
+        await log.transact(Transaction([made], leases=[9]))
+        await log.transact(Transaction([], revokes=9, renewals=2))
+        with pytest.raises(LeaseChangedError):
+            await log.transact(Transaction([], revokes=9))
+        assert await log.leases() == []
+
+    async def test_renewals_are_forgotten_with_their_leases(self, log: Log):
+        """A compaction forgets those of leases that ended before."""
+        then = datetime(2026, 1, 1, tzinfo=UTC)
+        await log.grant(Lease(9, 5, renewed=then))
+        await log.append(create(pod("a")))
+        await log.transact(Transaction([], revokes=9))
+        await log.append(create(pod("b")))
+        await log.compact(3)
+        assert await log.grant(Lease(9, 5, renewed=then)) == Lease(9, 5, 1, then)
 
     async def test_an_update_takes_the_lease_away(self, log: Log):
         """An API server that updates an object keeps no lease, as etcd's put without one."""

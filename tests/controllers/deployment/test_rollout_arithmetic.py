@@ -2,8 +2,9 @@
 
 import pytest
 
+from kubeskew.apimachinery.golang.fnv import fnv1a
 from kubeskew.controllers.deployment import replica_sets
-from kubeskew.controllers.framework.history import fnv1a, safe_encode, template_hash
+from kubeskew.controllers.framework.history import safe_encode, template_hash
 
 
 def deployment(replicas, surge="25%", unavailable="25%", **status):

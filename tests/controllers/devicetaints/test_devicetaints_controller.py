@@ -306,14 +306,21 @@ async def test_a_pod_that_was_replaced_stays(make_cluster):
     assert not await is_gone(cluster)
 
 
-async def test_pods_of_a_group_that_holds_the_claim(make_cluster):
-    """With the gate of workloads' claims the whole group goes."""
+@pytest.mark.parametrize("generated", [False, True])
+async def test_pods_of_a_group_that_holds_the_claim(make_cluster, generated):
+    """With the gate of workloads' claims the whole group goes, also if its claim was made for the group."""
     gates = {"DRAWorkloadResourceClaims": True, "GenericWorkload": True}
     cluster = make_cluster(V36, gates=gates)
     made = await add_user(cluster)
     spec = {**made["spec"], "schedulingGroup": {"podGroupName": "g"}}
-    await cluster.client.update(PODS, {**made, "spec": spec})
     claim = await cluster.client.get(REFS.claims, "p", "ns")
+    if generated:
+        spec["resourceClaims"] = [{"name": "c", "resourceClaimTemplateName": "t"}]
+        made["status"] = {"resourceClaimStatuses": [{"name": "c", "resourceClaimName": "p"}]}
+        owner = {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "name": "g", "uid": "x"}
+        claim["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
+        claim = await cluster.client.update(REFS.claims, claim)
+    await cluster.client.update(PODS, {**made, "spec": spec})
     claim["status"]["reservedFor"] = [
         {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "x"}
     ]

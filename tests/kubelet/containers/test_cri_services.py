@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import grpc
 import pytest
@@ -14,6 +15,8 @@ from kubeskew.kubelet.containers.cri.records import Records
 from kubeskew.kubelet.containers.cri.runtime_server import RuntimeServer, Surroundings
 from kubeskew.kubelet.containers.runtime_service import ContainerResources, LogLine, Mount
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
+from kubeskew.kubelet.containers.simulated.runtime import SimulatedImages, SimulatedRuntime
+from kubeskew.kubelet.cri_service import CRIService
 from kubeskew.kubelet.device_managers import (
     CDIDevice,
     ContainerDevices,
@@ -25,6 +28,8 @@ from kubeskew.kubelet.files import StateFiles
 from kubeskew.kubelet.protocols import cri
 from kubeskew.kubelet.protocols.grpc_calls import RpcError
 from kubeskew.kubelet.protocols.messages import cri_v1_pb2 as messages
+from kubeskew.kubelet.runtimes import NodeRuntime
+from kubeskew.kubelet.server.streaming import StreamingServer
 
 pytestmark = pytest.mark.looptime
 
@@ -401,6 +406,17 @@ async def test_commands(node):
     assert url.url == "attach/main"
 
 
+async def test_a_log_goes_on_in_a_new_file(node):
+    """A running container's log is reopened by the runtime that writes it; one that has ended has none."""
+    identifier = await node.started(await node.sandbox())
+    request = messages.ReopenContainerLogRequest(container_id=identifier)
+    await node.server.reopen_container_log(request)
+    assert node.runtime.reopened == [node.run().id]
+    await node.server.stop_container(messages.StopContainerRequest(container_id=identifier))
+    refused = await refusal(node.server.reopen_container_log(request))
+    assert refused == (grpc.StatusCode.UNKNOWN, "container is not running")
+
+
 async def test_resources_are_changed(node):
     """The runtime gets the new limits, and the status shows them."""
     identifier = await node.started(await node.sandbox())
@@ -485,3 +501,58 @@ async def test_images(node):
 def test_lines_of_log_files(clock, data, line):
     """Lines are in the format that kubelets read; a part of a line is marked as such."""
     assert log_line(LogLine(clock.now(), "stdout", data)) == line
+
+
+async def test_a_service_that_starts_again_goes_on_writing_logs(clock, entropy, tmp_path, monkeypatch):
+    """A container that runs over a restart of the service writes lines into the same file."""
+    monkeypatch.undo()  # log files are written here
+    monkeypatch.setattr("kubeskew.kubelet.cri_service.new_server", Served)
+    monkeypatch.setattr(StreamingServer, "start", AsyncMock())
+    log = tmp_path / "log" / "0.log"
+
+    async def serve():
+        runtime = SimulatedRuntime(tmp_path / "runtime", "n", clock, entropy)
+        arguments = (tmp_path, tmp_path / "cdi", StateFiles(), clock, entropy)
+        service = CRIService(NodeRuntime(runtime, SimulatedImages()), *arguments)
+        await service.start(tmp_path / "cri.sock")
+        return service
+
+    service = await serve()
+    metadata = messages.PodSandboxMetadata(name="web", uid=UID, namespace="default")
+    config = messages.PodSandboxConfig(metadata=metadata, log_directory=str(log.parent))
+    made = await service._runtime.run_pod_sandbox(messages.RunPodSandboxRequest(config=config))
+    container = messages.ContainerConfig(
+        metadata=messages.ContainerMetadata(name="c"),
+        image=messages.ImageSpec(image="busybox"),
+        command=["sh", "-c", "while true; do echo x; sleep 1; done"],
+        log_path=log.name,
+    )
+    request = messages.CreateContainerRequest(
+        pod_sandbox_id=made.pod_sandbox_id, config=container, sandbox_config=config
+    )
+    created = await service._runtime.create_container(request)
+    started = messages.StartContainerRequest(container_id=created.container_id)
+    await service._runtime.start_container(started)
+    await asyncio.sleep(3)
+    await service.stop()
+    before = len(log.read_text().splitlines())
+    again = await serve()
+    await asyncio.sleep(3)
+    await again.stop()
+    assert before >= 3
+    assert len(log.read_text().splitlines()) >= before + 2
+
+
+class Served:
+    """A server that nobody calls."""
+
+    def add(self, *_arguments):
+        pass
+
+    add_stream = listen = add
+
+    async def start(self):
+        pass
+
+    async def stop(self, _grace):
+        pass

@@ -262,11 +262,13 @@ def test_image_names_are_written_in_full(name, full):
         (["sleep", "4"], {"kind": "init"}, 4, 0),
         (["sh", "-c", "exit 2"], {"kind": "init"}, 0, 2),
         (["cp", "/a", "/b"], {"kind": "init", "runs_for": "7"}, 7, 0),
+        (["create", "--host=a"], {"kind": "job"}, 0, 0),
+        (["pause"], {"kind": "job"}, None, 0),
     ],
 )
 async def test_a_container_ends_as_its_program_does(open_runtime, argv, annotations, seconds, code):
-    """Annotations come before the command; what is not known runs until stopped, in an init container it
-    succeeds."""
+    """Annotations come before the command; what is not known runs until stopped, in an init container and in
+    a Job it succeeds."""
     runtime = await open_runtime()
     sandbox = await runtime.run_pod_sandbox(pod())
     named = config(**annotations).annotations

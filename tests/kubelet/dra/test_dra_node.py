@@ -6,7 +6,7 @@ import stat
 
 import pytest
 
-from kubeskew.apimachinery.client.refs import PODS, dra_refs
+from kubeskew.apimachinery.client.refs import EVENTS, PODS, dra_refs
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.dra.health import HealthMonitor
@@ -300,8 +300,35 @@ async def test_a_claim_that_is_not_ready_holds_the_pod(node):
         },
     }
     await node.client.create(refs.claims, claim)
+    began = node.clock.now()
 
     await node.running()
+    assert 50 < (node.clock.now() - began).total_seconds() < 90
+
+
+async def test_a_changed_pod_is_synced_at_once(node):
+    """After a failed preparation of its claims the kubelet leaves a pod alone, whatever is written into its
+    status, until somebody changes the pod itself."""
+
+    async def failures():
+        events = (await node.client.list(EVENTS))["items"]
+        return sum(event["count"] for event in events if event["reason"] == "FailedPrepareDynamicResources")
+
+    await node.start("1.36")
+    await node.create(resourceClaims=[{"name": "gpu", "resourceClaimName": "late"}])
+    await node.until(failures)
+    await asyncio.sleep(5)
+    pod = await node.pod()
+    condition = {"type": "example.com/gate", "status": "True"}
+    pod["status"]["conditions"] = [*pod["status"]["conditions"], condition]
+    await node.client.update(PODS, pod, subresource="status")
+    await asyncio.sleep(5)
+    assert await failures() == 1
+    pod = await node.pod()
+    pod["metadata"]["annotations"] = {"example.com/again": "1"}
+    await node.client.update(PODS, pod)
+    await asyncio.sleep(1)
+    assert await failures() == 2
 
 
 async def test_a_kubelet_that_stops_gives_nothing_back(node):

@@ -19,7 +19,7 @@ from kubeskew.kubelet.dra.plugin import ClaimRef, PluginError
 from kubeskew.kubelet.dra.socket_plugin import SocketPlugin
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.node.config import NodeLayout
-from kubeskew.kubelet.pods import pod_worker
+from kubeskew.kubelet.pods.sync_periods import SyncPeriods
 from kubeskew.kubelet.protocols import dra, grpc_calls, registration
 from kubeskew.kubelet.protocols.grpc_calls import RpcError
 
@@ -259,7 +259,7 @@ async def test_a_driver_that_leaves_during_a_call_is_asked_again(node, layout, d
     """A pod whose driver leaves during a call is informed that the call failed, and goes on once the
     driver is back.
     """
-    monkeypatch.setattr(pod_worker, "RETRY_SECONDS", 0.1)
+    monkeypatch.setattr(SyncPeriods, "after", lambda _periods, _end: 0.1)
     driver, asked = await drivers(layout), asyncio.Event()
 
     async def hang(request):

@@ -6,6 +6,7 @@ import pytest
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
+from kubeskew.kubelet.containers.acting import KIND
 from kubeskew.kubelet.containers.runtime_service import (
     ContainerResources,
     ContainerSecurity,
@@ -18,6 +19,7 @@ from kubeskew.kubelet.containers.usage import Demand
 from kubeskew.kubelet.device_managers import CDIDevice, ContainerDevices, DeviceNode
 from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.pods.container_configs import (
+    acted,
     container_config,
     container_hash,
     sandbox_config,
@@ -132,6 +134,29 @@ def test_a_container():
         "kubelet.kubeskew.io/cores": "0.25",
         "kubelet.kubeskew.io/memory": "4096",
     }
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "kind"),
+    [
+        ("Job", "main", "job"),
+        ("Job", "first", "init"),
+        ("Job", "sidecar", None),
+        ("ReplicaSet", "main", None),
+        ("ReplicaSet", "first", "init"),
+        (None, "main", None),
+    ],
+)
+def test_programs_that_have_to_end(owner, name, kind):
+    """Those of init containers and of Jobs have to end, those of sidecars must not."""
+    first, sidecar, main = {"name": "first"}, {"name": "sidecar", "restartPolicy": "Always"}, {"name": "main"}
+    references = [{"kind": owner, "name": "a", "controller": True}] if owner else []
+    pod = {
+        "metadata": {"name": "a", "ownerReferences": references},
+        "spec": {"initContainers": [first, sidecar], "containers": [main]},
+    }
+    spec = {each["name"]: each for each in (first, sidecar, main)}[name]
+    assert acted(pod, spec, Demand(0.0, 0)).get(KIND) == kind
 
 
 def test_the_hash_of_a_container_is_upstreams():

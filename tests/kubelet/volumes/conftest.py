@@ -11,7 +11,7 @@ from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.containers.pod_volumes import ConfigError
+from kubeskew.kubelet.containers.environment import ConfigError
 from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.volumes.files import VolumeFiles
 from kubeskew.kubelet.volumes.node_volumes import NodeVolumes

@@ -1,8 +1,11 @@
 """Files of a volume change in one step, and only where they may."""
 
+import os
+import stat
+
 import pytest
 
-from kubeskew.kubelet.containers.pod_volumes import ConfigError
+from kubeskew.kubelet.containers.environment import ConfigError
 from kubeskew.kubelet.volumes.atomic_writer import AtomicWriter, FileProjection
 from kubeskew.kubelet.volumes.files import VolumeFiles
 
@@ -48,3 +51,14 @@ async def test_permissions_are_set_before_files_are_seen(tmp_path, clock, entrop
     seen = []
     writer.write({"a": FileProjection(b"2", 0o600)}, lambda: seen.append((tmp_path / "a").read_text()))
     assert (seen, (tmp_path / "a").read_text()) == (["1"], "2")
+
+
+async def test_directories_are_open_to_all_users(tmp_path, clock, entropy):
+    """A container of any user reads files below directories, whatever the mask of the kubelet is."""
+    writer = AtomicWriter(VolumeFiles(), tmp_path, clock, entropy, owns_links=False)
+    before = os.umask(0o077)
+    try:
+        writer.write({"a/b": FileProjection(b"x", 0o644)}, lambda: None)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o755

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kubeskew.kubelet.containers.pod_volumes import ConfigError
+from kubeskew.kubelet.containers.environment import ConfigError
 from kubeskew.kubelet.containers.runtime_service import Mount
 from kubeskew.kubelet.device_managers import HostMount
 from kubeskew.kubelet.volumes.hostnames import Hostname, pod_hostname

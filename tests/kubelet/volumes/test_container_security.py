@@ -4,7 +4,7 @@ import pytest
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.containers.pod_volumes import ConfigError
+from kubeskew.kubelet.containers.environment import ConfigError
 from kubeskew.kubelet.containers.runtime_service import ContainerSecurity
 from kubeskew.kubelet.features import ContainerFeatures
 from kubeskew.kubelet.volumes.security_context import app_armor_refusal, container_security

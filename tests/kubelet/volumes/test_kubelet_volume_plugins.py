@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from kubeskew.apimachinery.client.refs import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
-from kubeskew.kubelet.containers.pod_volumes import ConfigError
+from kubeskew.kubelet.containers.environment import ConfigError
 from kubeskew.kubelet.volumes.files import VolumeFiles
 from kubeskew.kubelet.volumes.memory import MemoryDirectories
 from kubeskew.kubelet.volumes.ownership import give_to_group

@@ -6,6 +6,7 @@ import shutil
 import socket
 import ssl
 import sys
+from functools import partial
 from pathlib import Path
 
 import aiohttp
@@ -46,7 +47,7 @@ FAULT = {"component": "apiserver", "id": "f", "verb": "create", "resource": "con
 class ServerShim:
     """A shim of this process around the fake program, over a log in a file."""
 
-    def __init__(self, files, upstream, directory, runtime, port):
+    def __init__(self, files, upstream, directory, runtime, ports):
         self.files, self.directory, self.runtime = files, directory, runtime
         self.url = f"sqlite:///{directory / 'log.db'}"
         self.program = directory / "kube-apiserver"
@@ -65,22 +66,23 @@ class ServerShim:
                 }
             )
         )
-        self.port = port
+        self.port = ports.choose(())
+        self.program_port = ports.choose([self.port])
         self.services: dict[str, str] = {}
         self.stop = asyncio.Event()
         self.killed: list[str] = []
         self.task: asyncio.Task[None] | None = None
 
     def program_file(self, mode, shared_port):
-        serving = [str(self.port), str(self.files.certificate), str(self.files.key)]
+        serving = [str(self.program_port), str(self.files.certificate), str(self.files.key)]
         body = {
             "path": str(self.program),
             "version": "v1.36.3",
             "health": f"https://127.0.0.1:{self.port}",
             "kubeconfig": "",
-            "tlsCertFile": "",
-            "tlsPrivateKeyFile": "",
-            "clientCAFile": "",
+            "tlsCertFile": str(self.files.certificate),
+            "tlsPrivateKeyFile": str(self.files.key),
+            "clientCAFile": str(self.files.ca),
             "processes": [{"args": [mode, "", *serving]}],
             "server": {
                 "storage": self.url,
@@ -93,6 +95,11 @@ class ServerShim:
                 "services": self.services,
                 "port": self.port,
                 "sharedPort": shared_port,
+                "programAddress": f"127.0.0.1:{self.program_port}",
+                "requestheaderClientCAFile": str(self.files.front_ca),
+                "proxyClientCertFile": str(self.files.proxy_certificate),
+                "proxyClientKeyFile": str(self.files.proxy_key),
+                "tokenAuthFile": str(self.files.tokens),
             },
         }
         file = self.directory / "program.json"
@@ -155,7 +162,7 @@ class ServerShim:
 @pytest.fixture
 async def shim(files, upstream, tmp_path, ports):
     runtime = Path(make_runtime_dir())
-    made = ServerShim(files, upstream, tmp_path, runtime, ports.choose(()))
+    made = ServerShim(files, upstream, tmp_path, runtime, ports)
     yield made
     await made.end()
     shutil.rmtree(runtime)
@@ -251,22 +258,24 @@ async def test_a_killed_shims_sockets_are_replaced(shim):
     assert await shim.put() == 2
 
 
-async def test_a_port_that_servers_share_leads_to_the_program(shim, files, ports):
-    """A connection to the shared port speaks to the program itself, once that serves."""
-    shared = ports.choose([shim.port])
+async def test_the_servers_ports_lead_to_the_program(shim, files, ports):
+    """A connection to the server's port, or to that which several share, speaks to the program itself, once
+    that serves."""
+    shared = ports.choose([shim.port, shim.program_port])
     await shim.begin(shared_port=shared)
     await shim.until_ready()
     connector = aiohttp.TCPConnector(ssl=ssl.create_default_context(cafile=files.ca))
     async with aiohttp.ClientSession(connector=connector) as session:
 
-        async def status():
+        async def status(port):
             try:
-                async with session.get(f"https://127.0.0.1:{shared}/healthz") as response:
-                    return response.status
+                async with session.get(f"https://127.0.0.1:{port}/healthz") as response:
+                    return response.status, response.headers["Server"][:8]
             except aiohttp.ClientConnectorError:
                 return None
 
-        assert await until(status, 10) == 200
+        for port in (shim.port, shared):
+            assert await until(partial(status, port), 10) == (200, "BaseHTTP")
 
 
 async def test_services_of_the_log_lead_somewhere(shim, upstream):
@@ -295,7 +304,7 @@ async def test_services_of_the_log_lead_somewhere(shim, upstream):
 
 async def test_a_shared_port_that_is_taken_is_an_error(shim, ports):
     """The shim ends in one line if it cannot listen at the shared port, and the program with it."""
-    with socket.create_server(("127.0.0.1", ports.choose([shim.port]))) as held:
+    with socket.create_server(("127.0.0.1", ports.choose([shim.port, shim.program_port]))) as held:
         await shim.begin(shared_port=held.getsockname()[1])
         with pytest.raises(click.ClickException, match=r"apiserver cannot run: .*Address already in use"):
             await shim.task

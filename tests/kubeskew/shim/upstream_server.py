@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +31,18 @@ class Files:
         self.key.write_bytes(pair.key)
         self.ca.write_bytes(authority.pair.certificate)
         self.client: KeyPair = authority.client("system:kube-scheduler")
+        self.front_proxies = Authority.create(datetime.now(UTC), "front-proxy-ca")
+        self.proxy: KeyPair = self.front_proxies.client("front-proxy-client")
+        self.front_ca, self.proxy_certificate, self.proxy_key, self.tokens = (
+            directory / name for name in ("front-ca", "proxy-crt", "proxy-key", "tokens")
+        )
+        self.front_ca.write_bytes(self.front_proxies.pair.certificate)
+        self.proxy_certificate.write_bytes(self.proxy.certificate)
+        self.proxy_key.write_bytes(self.proxy.key)
+        self.tokens.write_text('known,admin,uid,"system:masters"\n')
 
     def context(self) -> Any:
-        return serving_context(*map(str, (self.certificate, self.key, self.ca)))
+        return serving_context(*map(str, (self.certificate, self.key, self.ca, self.front_ca)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
 """The process that keeps the namespaces of a cluster's pods, and makes sockets in them for others.
 
-It has a user and a network namespace of its own, which is the cluster's. Each pod has a network namespace
-that a veth pair joins to it, with its address as the only one (as kind's CNI plugin, ptp, does): packets
-between pods pass through the cluster's namespace, which is where services and policies act. Nothing leads to
-the machine's network. Whoever holds the socket's file has the right to all of this.
+It has a network namespace of its own, which is the cluster's; without root a user namespace, too. Each pod
+has a network namespace that a veth pair joins to it, with its address as the only one (as kind's CNI plugin,
+ptp, does): packets between pods pass through the cluster's namespace, which is where services and policies
+act. Nothing leads to the machine's network. Whoever holds the socket's file has the right to all of this.
 
 The process ends when it is asked to, or when its socket's file is gone (the cluster was taken down).
 """
@@ -27,16 +27,13 @@ from typing import Any, NamedTuple
 
 from kubeskew.apimachinery.process.descriptor_messages import receive_message, send_message
 from kubeskew.kubelet.containers.host.network.namespaces import (
-    NEW_NET,
-    NEW_USER,
     enter_new_user_namespace,
     inside_network,
     new_network,
     open_namespace,
-    setns,
-    unshare,
 )
 from kubeskew.kubelet.containers.host.network.netlink import FORWARDING, ROUTE_LOCALNET, RP_FILTER, Netlink
+from kubeskew.kubelet.containers.host.syscalls import CLONE_NEWNET, CLONE_NEWUSER, setns, unshare
 
 _LOOK_SECONDS = 1.0  # between two looks for the socket's file
 _LOOPBACK = IPv4Address("127.0.0.1")
@@ -68,8 +65,13 @@ class Networks:
 
     @classmethod
     def create(cls, services: IPv4Network) -> "Networks":
-        enter_new_user_namespace()
-        unshare(NEW_NET)
+        try:
+            # The processes of root own what belongs to a user namespace of root's, and could change their
+            # networks without NET_ADMIN.
+            unshare(CLONE_NEWNET)
+        except PermissionError:
+            enter_new_user_namespace()
+            unshare(CLONE_NEWNET)
         user, home = open_namespace("user"), open_namespace("net")
         with Netlink() as netlink:
             _start_loopback(netlink, {ROUTE_LOCALNET: 1})
@@ -83,8 +85,8 @@ class Networks:
         """Takes up what another process of this kind kept, by descriptors that were inherited."""
         user, home = content["user"], content["network"]
         if os.fstat(user).st_ino != Path("/proc/self/ns/user").stat().st_ino:
-            setns(user, NEW_USER)
-        setns(home, NEW_NET)
+            setns(user, CLONE_NEWUSER)
+        setns(home, CLONE_NEWNET)
         pods = {uid: Pod(network, address) for uid, (network, address) in content["pods"].items()}
         for descriptor in (user, home, *(pod.network for pod in pods.values())):
             os.set_inheritable(descriptor, False)

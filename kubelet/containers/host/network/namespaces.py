@@ -1,39 +1,21 @@
-"""User and network namespaces by the system's C library, for which Python 3.11 has no functions.
+"""The user and network namespaces of a cluster's pods.
 
 Source: unshare(2), setns(2), user_namespaces(7).
 """
 
-import ctypes
 import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-NEW_USER, NEW_NET = 0x10000000, 0x40000000
-_REFUSALS = {errno.ENOSPC: "user.max_user_namespaces"}  # by it, not by a disk
+from kubeskew.kubelet.containers.host.syscalls import CLONE_NEWNET, CLONE_NEWUSER, setns, unshare
 
-_libc = ctypes.CDLL(None, use_errno=True)
+_REFUSALS = {errno.ENOSPC: "user.max_user_namespaces"}  # by it, not by a disk
 
 
 class NamespacesRefusedError(OSError):
     """This machine lets this user make no namespaces."""
-
-
-def unshare(flags: int) -> None:
-    """Raises OSError."""
-    _check(_libc.unshare(flags))
-
-
-def setns(descriptor: int, kind: int = 0) -> None:
-    """Raises OSError."""
-    _check(_libc.setns(descriptor, kind))
-
-
-def _check(result: int) -> None:
-    if result != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
 
 
 def open_namespace(kind: str, pid: int | str = "self") -> int:
@@ -64,10 +46,10 @@ def enter_new_user_namespace() -> None:
     os.close(reading)
     refusal = ""
     try:
-        unshare(NEW_USER)
+        unshare(CLONE_NEWUSER)
         os.write(writing, b"1")
     except OSError as error:
-        refusal = _REFUSALS.get(error.errno or 0) or error.strerror or str(error)
+        refusal = _REFUSALS.get(error.errno or 0) or os.strerror(error.errno or 0)
     os.close(writing)
     _, status = os.waitpid(child, 0)
     if refusal or status:
@@ -94,17 +76,17 @@ def _write_maps(pid: int, maps: dict[str, str]) -> None:
 @contextmanager
 def inside_network(descriptor: int, home: int) -> Iterator[None]:
     """Has this thread make sockets in the network of `descriptor`; then it is back at `home`."""
-    setns(descriptor, NEW_NET)
+    setns(descriptor, CLONE_NEWNET)
     try:
         yield
     finally:
-        setns(home, NEW_NET)
+        setns(home, CLONE_NEWNET)
 
 
 def new_network(home: int) -> int:
     """A descriptor of a new network namespace; the thread stays at `home`."""
-    unshare(NEW_NET)
+    unshare(CLONE_NEWNET)
     try:
         return os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     finally:
-        setns(home, NEW_NET)
+        setns(home, CLONE_NEWNET)

@@ -234,6 +234,17 @@ async def test_what_others_need(api):
     assert (await bot.get("/openid/v1/jwks")).status == 403
 
 
+async def test_where_the_keys_are():
+    """The discovery document names the server's address, or the URI that the server was given."""
+    for given in ("", "https://keys.example.com/jwks"):
+        server = await open_server(service_account_jwks_uri=given)
+        try:
+            document = await Caller(server).get("/.well-known/openid-configuration")
+            assert document.body["jwks_uri"] == (given or f"https://{server.services.address}/openid/v1/jwks")
+        finally:
+            await close_server(server)
+
+
 async def test_keys_in_files(tmp_path):
     """Servers with the same key file believe each other's tokens; RSA serves as well."""
     from cryptography.hazmat.primitives.asymmetric import rsa

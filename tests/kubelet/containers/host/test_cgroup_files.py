@@ -41,6 +41,12 @@ def test_version_1(tmp_path: Path):
         "cpu.cfs_quota_us": "50000",
     }
     assert written(places[2], "pids.max") == {"pids.max": "7"}
+    assert found.mounts("one") == [
+        (str(places[0]), "memory"),
+        (str(places[1]), "cpu"),
+        (str(places[1]), "cpuacct"),
+        (str(places[2]), "pids"),
+    ]
     assert not (tmp_path / "freezer" / "session" / "node").exists()
 
 
@@ -64,6 +70,7 @@ def test_version_2(tmp_path: Path):
         "cpu.weight": "39",
         "pids.max": "7",
     }
+    assert found.mounts("one") == [(str(place), "")]
 
 
 @pytest.mark.parametrize(("limit", "first"), [(2 << 20, "memsw.limit"), (1 << 19, "limit")])

@@ -37,14 +37,14 @@ def test_lines(tmp_path: Path):
         "2026-01-02T03:04:05.000001000Z stdout F one\n"
         "2026-01-02T03:04:05.000002000Z stderr F error\n"
         "2026-01-02T03:04:05.000003000Z stdout F two\n"
-        "2026-01-02T03:04:05.000004000Z stdout F rest\n"
+        "2026-01-02T03:04:05.000004000Z stdout P rest\n"
     )
     lines = log_reader.read(tmp_path / "c" / "0.log")
     assert [(line.stream, line.data) for line in lines] == [
         ("stdout", b"one\n"),
         ("stderr", b"error\n"),
         ("stdout", b"two\n"),
-        ("stdout", b"rest\n"),
+        ("stdout", b"rest"),
     ]
     assert lines[0].time == datetime(2026, 1, 2, 3, 4, 5, 1, tzinfo=UTC)
 
@@ -87,6 +87,23 @@ def test_rotation(tmp_path: Path):
     writer.close()
     assert found == [f"{number}\n".encode() for number in range(20)]
     assert len([*tmp_path.iterdir()]) == 3
+
+
+def test_rotation_by_a_kubelet(tmp_path: Path):
+    """The file that has the path is written after a reopening, and no file is renamed by its size."""
+    path = tmp_path / "0.log"
+    writer = LogWriter(path, Clock(), file_bytes=0)
+    follower = LogFollower(path)
+    writer.write("stdout", b"one\n")
+    path.rename(tmp_path / "0.log.20260102-030405")
+    writer.write("stdout", b"two\n")
+    writer.reopen()
+    writer.write("stdout", b"three\n")
+    writer.close()
+    assert [line.data for line in follower.read()] == [b"one\n", b"two\n", b"three\n"]
+    assert [line.data for line in log_reader.read(path)] == [b"three\n"]
+    assert len([*tmp_path.iterdir()]) == 2
+    follower.close()
 
 
 def test_a_full_disk(tmp_path: Path):

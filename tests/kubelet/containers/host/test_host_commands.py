@@ -193,7 +193,7 @@ async def test_commands_that_were_given_up(node: HostNode):
     for code in (3, 0):
         command = ["/bin/sh", "-c", f"exit {code}"]
         assert (await node.runtime.exec_sync(sandbox, container, command, 60)).exit_code == code
-    assert node.runtime._commands == {}
+    assert node.runtime._commands._ends == {}
 
 
 async def test_followed_logs(node: HostNode):
@@ -204,7 +204,7 @@ async def test_followed_logs(node: HostNode):
     following = node.runtime.follow_logs(sandbox, container)
     await node.runtime.attach(sandbox, container, Streams(b"go\n"), stdin=True)
     lines = [line async for line in following]
-    assert [line.data for line in lines] == [b"after\n", b"rest\n"]
+    assert [line.data for line in lines] == [b"after\n", b"rest"]
 
 
 async def test_mounts_of_commands_without_namespaces(make_node: NodeMaker):

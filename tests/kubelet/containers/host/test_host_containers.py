@@ -306,6 +306,19 @@ async def test_stats(node: HostNode):
     await until(lambda: node.runtime.stats(sandbox, container).written >= 10_000)
 
 
+async def test_own_cgroups(node: HostNode):
+    """A container reads its own limits below /sys/fs/cgroup, and cannot write them."""
+    if "memory" not in node.runtime.limits_hold:
+        pytest.skip("no cgroup for memory can be written here")
+    output = await node.output(
+        await node.pod(),
+        "cd /sys/fs/cgroup; cat memory/memory.limit_in_bytes memory.max 2>/dev/null;"
+        " mkdir new memory/new 2>/dev/null || echo read-only",
+        resources=ContainerResources(memory_bytes=32 << 20),
+    )
+    assert output == f"{32 << 20}\nread-only\n"
+
+
 async def test_memory_limits(node: HostNode):
     """A container that uses more memory than its limit is killed, and its end says why."""
     if "memory" not in node.runtime.limits_hold:
@@ -340,6 +353,24 @@ async def test_a_request_that_fails_is_answered(node: HostNode):
             await node.runtime._client().call(method, sandbox=sandbox.id)
     assert container.ends_at is None
     assert (await node.runtime.exec_sync(sandbox, container, ["true"], 60)).exit_code == 0
+
+
+async def test_a_kubelet_rotates_a_log(make_node: NodeMaker, tmp_path: Path):
+    """Output goes to the file that was renamed until the log is reopened, and to a new one from then on."""
+    node = await make_node(rotates_logs=False)
+    sandbox = await node.pod()
+    script = "echo one; until [ -e /told/go ]; do sleep 0.05; done; echo two"
+    container = await node.shell(sandbox, script, mounts=[Mount("/told", tmp_path)])
+    await node.says(sandbox, container, "one")
+    path = node.directory / "logs" / "uid-1" / "main" / "0.log"
+    renamed = path.rename(path.with_name("0.log.20260102-030405"))
+    await node.runtime.reopen_log(sandbox, container)
+    (tmp_path / "go").touch()
+    assert await node.ended(container) == 0
+    assert node.log(sandbox, container) == "two\n"
+    assert renamed.read_text().endswith(" stdout F one\n")
+    with pytest.raises(ContainerRuntimeError, match="is not running"):
+        await node.runtime.reopen_log(sandbox, container)
 
 
 async def test_a_pod_goes(node: HostNode):

@@ -132,8 +132,9 @@ async def test_a_request_to_a_parent_that_has_gone(node: HostNode):
     """A runtime that finds its containers' parent gone by a request makes another one."""
     sandbox = await node.pod()
     client = node.runtime._client()
-    client._socket.shutdown(socket.SHUT_WR)
-    client._loop.remove_reader(client._socket.fileno())
+    connection = client._connection._socket
+    connection.shutdown(socket.SHUT_WR)
+    asyncio.get_running_loop().remove_reader(connection.fileno())
     with pytest.raises(ShimGoneError):
         client.post("hello")
     await until(lambda: node.runtime._client() is not client and sandbox.ready)
@@ -223,7 +224,8 @@ async def test_a_start_in_a_sandbox_that_is_removed(tmp_path: Path):
         shim = SlowShim(tmp_path, process.pid)
         await shim.do_sandbox({"sandbox": "s"}, [], [])
         spec = {"tty": False, "env": {}, "argv": [], "layer": str(tmp_path)}
-        body = {"container": "c", "sandbox": "s", "spec": spec, "log": str(tmp_path / "log"), "limits": {}}
+        body = {"container": "c", "sandbox": "s", "spec": spec, "limits": {}}
+        body |= {"log": str(tmp_path / "log"), "log_bytes": 0}
         start = asyncio.ensure_future(shim.do_start({**body, "stdin": False, "stdin_once": False}, [], []))
         await asyncio.sleep(0)
         await shim.do_remove_sandbox({"sandbox": "s"}, [], [])

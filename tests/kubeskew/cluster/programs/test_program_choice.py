@@ -337,8 +337,12 @@ def test_both_kinds_of_api_server_find_the_metrics_server(tmp_path):
     """An emulated one by its flag, a real one by its shim, through which its selector has it dial."""
     write_program(tmp_path / "1.36" / "kube-apiserver")
     file = {"nodes": [], "metricsServer": True, "binaries": str(tmp_path), "real": ["apiserver"]}
-    _, content = started(tmp_path, file, "apiserver")
     directory = StateDir(tmp_path / "state")
+    with pytest.raises(UserError, match="an earlier kubeskew made this cluster, without a front proxy's"):
+        started(tmp_path, file, "apiserver")
+    directory.pki.mkdir(parents=True)
+    (directory.pki / "front-proxy-ca.crt").touch()
+    _, content = started(tmp_path, file, "apiserver")
     state = recorded({"nodes": [], "metricsServer": True})
     arguments = launcher.arguments(directory, state, state.processes["apiserver"])
     service = arguments[arguments.index("--webhook-service-map") + 1]

@@ -195,9 +195,9 @@ def test_a_namespace_of_mounts(tmp_path):
     logs.mkdir()
     (logs / "pods").mkdir()
     panic = Path("/proc/sys/kernel/panic")
-    before = panic.read_text()
+    before, obstacle = panic.read_text(), kubelets.obstacle()
     done = subprocess.run(command, capture_output=True, text=True, timeout=20)
-    if kubelets.obstacle():
+    if obstacle:
         assert (done.returncode, done.stderr.count("\n")) == (126, 1)
         assert done.stderr.startswith("kubeskew: cannot run /bin/sh: ")
     else:
@@ -212,7 +212,8 @@ def test_a_program_ends_with_the_process_that_it_belongs_to(tmp_path):
 
 
 def test_a_kubelet_sees_the_processors_and_the_memory_of_its_node(state, tmp_path):
-    """A capacity of less than a processor is one."""
+    """A capacity of less than a processor is one. Huge pages are there in both sizes, if only none of them,
+    for the memory manager compares its file with what it finds."""
     layout = kubelets.layout_of(StateDir(tmp_path / "state"), state, "a")
     entry = {"name": "a", "capacity": {"cpu": "4", "memory": "8Gi"}}
     machine = kubelets.write_machine(layout, node_config(entry))
@@ -222,3 +223,8 @@ def test_a_kubelet_sees_the_processors_and_the_memory_of_its_node(state, tmp_pat
     machine = kubelets.write_machine(layout, node_config({"name": "a", "capacity": {"cpu": "500m"}}))
     assert (machine / "online").read_text() == "0-0\n"
     assert len([*machine.glob("node/node0/cpu*")]) == 1
+    huge_pages = {"cpu": "1", "memory": "1Gi", "hugepages-2Mi": "64Mi"}
+    machine = kubelets.write_machine(layout, node_config({"name": "a", "capacity": huge_pages}))
+    for place in (machine, machine / "node" / "node0"):
+        pages = {file.parent.name: file.read_text() for file in place.glob("hugepages/*/nr_hugepages")}
+        assert pages == {"hugepages-1048576kB": "0\n", "hugepages-2048kB": "32\n"}

@@ -14,7 +14,7 @@ import kubeskew
 from kubeskew.apimachinery.process.descriptor_messages import receive_message, send_message
 from kubeskew.apimachinery.process.network_agent import NetworkAgent, NetworkAgentError, node_uid
 from kubeskew.kubelet.containers.host.network import keeper_process
-from kubeskew.kubelet.containers.host.network.namespaces import setns
+from kubeskew.kubelet.containers.host.syscalls import setns
 
 
 async def _peer(listener: socket.socket, dialed: socket.socket) -> str:
@@ -102,14 +102,18 @@ async def test_datagrams(pods: NetworkAgent) -> None:
 
 
 def test_other_processes_enter(pods: NetworkAgent) -> None:
-    """A process enters the namespace of a pod by its descriptors: first the user's, then the network's."""
+    """A process enters the namespace of a pod by its descriptors: first the user's unless it is its own, then
+    the network's.
+    """
     namespace = pods.pod("a")
+    is_own = os.fstat(namespace.user).st_ino == Path("/proc/self/ns/user").stat().st_ino
     with pods.listen("a", PLACES["a"], 8080):
         child = os.fork()
         if child == 0:
             status = 1
             try:
-                setns(namespace.user)
+                if not is_own:
+                    setns(namespace.user)
                 setns(namespace.network)
                 socket.create_connection((PLACES["a"], 8080)).close()
                 status = 0
@@ -240,7 +244,9 @@ def test_machine_that_refuses_namespaces(namespaces: None, socket_path: Path) ->
     start = (
         "import sys; from pathlib import Path; "
         "from kubeskew.kubelet.containers.host.network import keeper_process; "
+        "from kubeskew.kubelet.containers.host.syscalls import PR_CAPBSET_DROP, prctl; "
         "Path('/proc/sys/user/max_user_namespaces').write_text('0'); "
+        "prctl(PR_CAPBSET_DROP, 21); "  # CAP_SYS_ADMIN, of what is started
         "keeper_process.start(Path(sys.argv[1]))"
     )
     done = subprocess.run(

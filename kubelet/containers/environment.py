@@ -168,11 +168,20 @@ class PodContents:
             raise ConfigError(f'{ref.kind.lower()} "{name}" not found') from None
         except CONNECTION_ERRORS as error:
             raise ConfigError(str(error)) from None
-        if ref is SECRETS:
-            return {key: base64.b64decode(value) for key, value in (found.get("data") or {}).items()}
-        texts = {key: value.encode() for key, value in (found.get("data") or {}).items()}
-        binary = {key: base64.b64decode(value) for key, value in (found.get("binaryData") or {}).items()}
-        return {**texts, **binary}
+        return secret_data(found) if ref is SECRETS else config_map_data(found)
+
+
+def config_map_data(config_map: Object) -> dict[str, bytes]:
+    texts = {key: value.encode() for key, value in (config_map.get("data") or {}).items()}
+    return {**texts, **_decoded(config_map.get("binaryData"))}
+
+
+def secret_data(secret: Object) -> dict[str, bytes]:
+    return _decoded(secret.get("data"))
+
+
+def _decoded(data: Mapping[str, str] | None) -> dict[str, bytes]:
+    return {key: base64.b64decode(value) for key, value in (data or {}).items()}
 
 
 def _links(service: Object) -> dict[str, str]:

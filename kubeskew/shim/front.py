@@ -1,0 +1,159 @@
+"""The ports at which clients find a real API server: its shim listens there in its place.
+
+Without faults what comes in goes on to the program, byte by byte, so that clients have the program's own TLS
+and HTTP. While there are faults of requests, connections go to a proxy that they act on
+(`kubeskew/shim/front_proxy.py`). At a port that all API servers of a cluster share, the kernel spreads
+connections over the processes that listen on it, emulated servers and shims.
+"""
+
+import asyncio
+import socket
+from collections.abc import Awaitable
+
+from kubeskew.apimachinery.streaming.splicing import End, Incoming
+from kubeskew.shim.front_proxy import FrontProxy
+
+HOST = "127.0.0.1"
+Address = tuple[str, int]
+_BACKLOG = 1024
+QUIET_SECONDS = 0.05  # without a byte, after which a connection is taken to have no short request under way
+_DRAIN_SECONDS = 0.5  # for requests under way
+_POLL_SECONDS = 0.01
+
+
+class Front:
+    """Listens from `listen` to `stop_listening`, as often as the program is started.
+
+    `shared_port` is 0 if there is none. Without a `proxy` there are no faults.
+    """
+
+    def __init__(self, port: int, shared_port: int, program: Address, proxy: FrontProxy | None) -> None:
+        self._ports = [(port, False), *([(shared_port, True)] if shared_port else [])]
+        self._program = program
+        self._proxy = proxy
+        self._direct: dict[End, None] = {}
+        self._proxied: dict[End, None] = {}
+        self._listeners: list[asyncio.Server] = []
+        self._wanted = False
+        self._outage = False
+        self._proxying = proxy is not None and proxy.faults.active
+        self._reloading = asyncio.Lock()
+
+    async def listen(self) -> None:
+        """Accepts connections, unless an outage lasts: then once it is over. Raises OSError."""
+        self._wanted = True
+        if not self._outage:
+            await self._open()
+
+    async def _open(self) -> None:
+        loop = asyncio.get_running_loop()
+        for port, shared in self._ports:
+            self._listeners.append(
+                await loop.create_server(self._connect, sock=_bound(port, shared=shared), backlog=_BACKLOG)
+            )
+
+    def _connect(self) -> Incoming:
+        if self._proxy is not None and self._proxying:
+            return _Connection(self._proxied, (HOST, self._proxy.port))
+        return _Connection(self._direct, self._program)
+
+    def stop_listening(self) -> None:
+        """Leaves connections to the program, which ends them with itself."""
+        self._wanted = False
+        self._close_listeners()
+
+    def _close_listeners(self) -> None:
+        for listener in self._listeners:
+            listener.close()
+        self._listeners.clear()
+
+    async def reload(self) -> None:
+        """Puts the plan of faults into effect. No connection goes past the proxy then: those that did are
+        closed before, if possible when nothing comes and goes on them.
+        """
+        proxy = self._proxy
+        if proxy is None:
+            return
+        async with self._reloading:
+            if not self._proxying and proxy.faults.are_requests_meant():
+                self._proxying = True
+                await self._drain()
+            proxy.faults.reload()
+            if not proxy.faults.active:
+                self._proxying = False
+                proxy.finish_connections()
+
+    async def _drain(self) -> None:
+        """Closes the connections to the program, and gives clients the time to see it."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + _DRAIN_SECONDS
+        while self._direct:
+            now = loop.time()
+            for each in [*self._direct]:
+                if now >= end:
+                    each.abort()
+                elif now - _came_at(each) >= QUIET_SECONDS:
+                    each.close()
+            await asyncio.sleep(_POLL_SECONDS)
+        await asyncio.sleep(QUIET_SECONDS)
+
+    async def refuse_during(self, outage: Awaitable[None]) -> None:
+        """Refuses connections, and resets those that there are, until `outage` is over."""
+        self._outage = True
+        self._close_listeners()
+        _abort(self._direct)
+        _abort(self._proxied)
+        try:
+            await outage
+        finally:
+            self._outage = False
+        if self._wanted:
+            await self._open()
+
+    async def close(self) -> None:
+        """Ends all connections."""
+        self.stop_listening()
+        _abort(self._direct)
+        _abort(self._proxied)
+        await asyncio.sleep(0)  # for the transports to close
+
+
+def _came_at(end: End) -> float:
+    return max(end.came_at, end.other.came_at) if end.other is not None else end.came_at
+
+
+def _abort(ends: dict[End, None]) -> None:
+    for end in [*ends]:
+        end.abort()
+
+
+def _bound(port: int, *, shared: bool) -> socket.socket:
+    """Raises OSError."""
+    listening = socket.socket(socket.AF_INET)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        listening.bind((HOST, port))
+    except OSError:
+        listening.close()
+        raise
+    return listening
+
+
+class _Connection(Incoming):
+    """Reads nothing before there is a connection to where it leads."""
+
+    def __init__(self, ends: dict[End, None], target: Address) -> None:
+        super().__init__(ends)
+        self._target = target
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self.begin(self._dial())
+
+    async def _dial(self) -> None:
+        try:
+            await self.join(*self._target)
+        except OSError:
+            self.close()
