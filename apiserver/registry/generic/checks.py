@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from kubeskew.apimachinery import errors, names
-from kubeskew.apimachinery.field import FieldError, InternalValue, Unquoted
+from kubeskew.apimachinery.field import ErrorType, FieldError, InternalValue, Unquoted
 from kubeskew.apimachinery.golang.field_order import in_order
 from kubeskew.apimachinery.golang.roundtrip import normalise, zero
 from kubeskew.apimachinery.objects import Object
@@ -131,8 +131,9 @@ def _printed(problem: FieldError, ctx: StrategyContext) -> FieldError:
 
 
 def _escaped(problem: FieldError, value: str, ctx: StrategyContext) -> FieldError:
-    """A text whose Go type has a name is written as JSON, which escapes some signs."""
-    if isinstance(value, Unquoted) or go_json.escaped(value) == value or not ctx.features.internal.escapes:
+    """Values of a list of names have a named type: these are written as JSON, which escapes some signs."""
+    known = problem.type is ErrorType.NOT_SUPPORTED and not isinstance(value, Unquoted)
+    if not known or go_json.escaped(value) == value or not ctx.features.internal.escapes:
         return problem
     schema = schema_at(ctx.resource.schema, problem.path)
     return replace(problem, value=Unquoted(go_json.text_of(value))) if schema and schema.go_name else problem
