@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from kubeskew.apimachinery.go_formats import as_written
+from kubeskew.apimachinery.golang.device_structs import imported_struct
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version, entry
 
@@ -40,6 +41,11 @@ class InternalTypes:
         self._version = version
         self._unified = unified
 
+    @property
+    def escapes(self) -> bool:
+        """Texts whose Go type has a name are written as JSON, since the same release."""
+        return self._unified
+
     def shown(self, value: Any, sort: str) -> Any:
         """`sort` is a type: `core.PodSpec`, with `*` before it for a pointer, `[` for a list, `{` for a
         map.
@@ -62,7 +68,7 @@ class InternalTypes:
         found: Object = {}
         for name, inner in _fields_of(self._version)[sort]:
             if inner == "m":
-                found |= _sorted(value.get("metadata") or {})
+                found |= imported_struct(_sorted(value.get("metadata") or {}), "metav1.ObjectMeta")
             else:
                 found[name] = self.shown(given.get(_external(name)), inner)
         return found

@@ -11,7 +11,11 @@ from transcripts import Run
 
 _STEP = re.compile(r"step (\d+): (.*)", re.DOTALL)
 _QUOTED = re.compile(r'"[^"]*"|\'[^\']*\'|`[^`]*`|\b\d+\b|\$\{\w+\}|<[^>]*>')
-_GENERATED = re.compile(r"\b([abc]-)[bcdfghjklmnpqrstvwxz2456789]{5}\b")
+_GENERATED = re.compile(r"((?:\b[abc]|example\.com|\b10(?:\.\d+){3})-)[bcdfghjklmnpqrstvwxz2456789]{5}\b")
+_DRAWN = re.compile(
+    r"\b10\.96\.\d+\.\d+\b|(?<=[pP]ort:)3\d{4}\b|(?<=Port\\\\\\\":)3\d{4}\b|(?<=:)3\d{4}(?=/)"
+)
+_UNTYPED = re.compile(r"failed to create typed patch object \([^)]*\): ")
 _TYPE = re.compile(r"\bselfType\d+")  # numbered by the process, across all definitions that it has seen
 _INDEX = re.compile(r"\[\d+\]")
 
@@ -41,10 +45,22 @@ class Difference:
 
 
 def _with_fixed_names(run: Run) -> Run:
-    """Returns the run without names that the server drew: of objects with a prefix, of types in rules."""
+    """Returns the run without what the server drew: generated names, names of types, addresses, ports."""
     text = _TYPE.sub("selfType", _GENERATED.sub(r"\1<random>", json.dumps(run.answers)))
-    run.answers = json.loads(text)
+    text = _DRAWN.sub("<drawn>", text)
+    run.answers = json.loads(text, object_hook=_sorted)
     return run
+
+
+def _sorted(node: dict[str, Any]) -> dict[str, Any]:
+    """An applied configuration is walked along Go's maps; an undeclared field ends a map's walk."""
+    message = node.get("message")
+    if isinstance(message, str) and (head := _UNTYPED.match(message)):
+        if "field not declared in schema" in message:
+            node["message"] = f"{head[0]}<with undeclared fields>"
+        else:
+            node["message"] = "\n".join(sorted(message.split("\n")))
+    return node
 
 
 def difference(one: Run, other: Run) -> Difference | None:

@@ -15,6 +15,7 @@ from transcripts import Run
 from benchmarks.real_servers import ROOT, TOKEN, RealServer, free_port, listening, real_server
 
 _READY_SECONDS = 60.0
+_STORAGE = "--storage-media-type=application/vnd.kubernetes.protobuf"  # the default: empty lists are null
 
 
 class HistoryRun(Run):
@@ -51,7 +52,7 @@ async def servers(binaries: Path, minor: str, patch: str, gates: Mapping[str, bo
         else []
     )
     async with AsyncExitStack() as stack:
-        real = await stack.enter_async_context(real_server(binaries, minor, "etcd", extra=flags))
+        real = await stack.enter_async_context(real_server(binaries, minor, "etcd", extra=[_STORAGE, *flags]))
         ours = await stack.enter_async_context(_emulated_server(real, patch, flags))
         connector = aiohttp.TCPConnector(ssl=False, limit=0)
         http = await stack.enter_async_context(

@@ -40,6 +40,9 @@ def default_node(obj: Object, _: DefaultingContext) -> None:
     status = struct(obj, "status")
     if status.get("capacity") and status.get("allocatable") is None:
         status["allocatable"] = dict(status["capacity"])
+    spec = struct(obj, "spec")
+    if spec.get("podCIDR") and not spec.get("podCIDRs"):
+        complete_cidrs(spec)  # before the writer's fields are counted
 
 
 def complete_cidrs(spec: Object, old: Object | None = None) -> None:

@@ -125,7 +125,9 @@ def before_create(registry: Registry, obj: Object, write: WriteRequest) -> None:
     else:
         metadata.pop("namespace", None)
     if not metadata.get("name") and metadata.get("generateName"):
-        metadata["name"] = metadata["generateName"][:_MAX_GENERATED] + ctx.entropy.suffix()
+        name = metadata["generateName"]
+        drawn = strategy.draws_names
+        metadata["name"] = name[:_MAX_GENERATED] + ctx.entropy.suffix() if drawn else name
     strategy.prepare_for_create(obj, ctx)
     if strategy.counts_generation(ctx):
         metadata["generation"] = 1

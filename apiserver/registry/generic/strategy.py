@@ -95,6 +95,7 @@ class StrategyContext(NamedTuple):
     dry_run: bool = False
     warn: Callable[[Iterable[str]], None] = lambda _: None  # the writer, even if the write is refused
     counted: StrategyMetrics | None = None  # counts what strategies do
+    given: Callable[[], Any] | None = None  # returns the object as it was sent, or made by a patch
 
 
 def _is_declared(ctx: StrategyContext) -> bool:
@@ -113,6 +114,8 @@ class Strategy:
     generation_ignores: ClassVar[frozenset[str]] = frozenset(
         {"metadata", "status"}
     )  # fields whose changes do not count
+    draws_names: ClassVar[bool] = True  # a name is made of the prefix that was given; else it is the prefix
+    counts_dropped_fields: ClassVar[bool] = False  # the generation grows before fields of gates are dropped
     exclusive: ClassVar[bool] = False  # objects share some values with no other: creates under way count, too
     weight: ClassVar[int] = 1  # cost of checking a byte, relative to other kinds: some compile expressions
     core_metadata: ClassVar[bool] = True  # finalizers are standard or qualified: not all groups ask that

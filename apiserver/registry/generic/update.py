@@ -171,9 +171,11 @@ def complete_and_check(strategy: Strategy, new: Object, old: Object, ctx: Strate
         metadata["generation"] = generation
     metadata.pop("selfLink", None)  # never stored
     strategy.prepare_for_update(new, old, ctx)
+    counts = strategy.counts_generation(ctx)
+    differs = counts and strategy.counts_dropped_fields and _differs(new, old, strategy.generation_ignores)
     checks.drop_disabled_fields(new, old, ctx)
-    if strategy.counts_generation(ctx) and _differs(new, old, strategy.generation_ignores):
-        metadata["generation"] = (generation or 0) + 1
+    if differs or (counts and _differs(new, old, strategy.generation_ignores)):
+        new["metadata"]["generation"] = (generation or 0) + 1
     checks.complete(new, ctx.resource)
     checks.check_change(strategy, new, old, ctx)
 

@@ -46,6 +46,8 @@ def address_update_errors(new: Object, old: Object) -> Iterator[FieldError]:
 class IPAddressStrategy(ValidatedAsNew):
     """The address itself is the name."""
 
+    draws_names = False
+
     def name_check(self, name: str, prefix: bool) -> list[str]:
         return address_name_texts(name)
 

@@ -8,7 +8,15 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from kubeskew.apimachinery import names
-from kubeskew.apimachinery.field import FieldError, child, forbidden, invalid, required, too_long
+from kubeskew.apimachinery.field import (
+    FieldError,
+    InternalValue,
+    child,
+    forbidden,
+    invalid,
+    required,
+    too_long,
+)
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.defaulting import DefaultingContext
@@ -86,16 +94,7 @@ def attachment_update_errors(new: Object, old: Object) -> Iterator[FieldError]:
     spec = new.get("spec") or {}
     if spec == (old.get("spec") or {}):
         return
-    source = spec.get("source") or {}
-    shown = {
-        "Attacher": spec.get("attacher") or "",
-        "Source": {
-            "PersistentVolumeName": source.get("persistentVolumeName"),
-            "InlineVolumeSpec": source.get("inlineVolumeSpec"),
-        },
-        "NodeName": spec.get("nodeName") or "",
-    }
-    yield invalid("spec", shown, IMMUTABLE)
+    yield invalid("spec", InternalValue(spec, "storage.VolumeAttachmentSpec"), IMMUTABLE)
 
 
 class _AttachmentRules(HandwrittenValidation):
