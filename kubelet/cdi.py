@@ -246,7 +246,9 @@ def _merged(edits: Iterable[Object]) -> ContainerDevices:
             nodes[path] = DeviceNode(path, node.get("hostPath") or path, permissions)
         for mount in edit.get("mounts") or []:
             path = mount["containerPath"]
-            mounts[path] = HostMount(path, mount["hostPath"], "ro" in (mount.get("options") or []))
+            mounts[path] = HostMount(
+                path, mount["hostPath"], "ro" in (mount.get("options") or []), must_exist=True
+            )
     return ContainerDevices(env=env, nodes=[*nodes.values()], mounts=[*mounts.values()])
 
 

@@ -33,6 +33,7 @@ class HostMount(NamedTuple):
     path: str
     host_path: str
     read_only: bool = False
+    must_exist: bool = False  # else a directory is made
 
 
 class CDIDevice(NamedTuple):

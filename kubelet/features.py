@@ -206,6 +206,8 @@ class KubeletFeatures(FeatureTable):
     runs_sleep_hooks: bool = gate("PodLifecycleSleepAction")  # else they succeed at once
     sidecars: bool = gate("SidecarContainers")  # init containers with restartPolicy Always
     container_restart_rules: bool = gate("ContainerRestartRules")
+    # Rules of a container may have all of its pod's containers restart.
+    restarts_all: bool = gate("ContainerRestartRules") & gate("RestartAllContainersOnContainerExits")
     orders_termination: bool = since(29) & gate("SidecarContainers")  # sidecars end after all others
     restarts_changed_sidecars: bool = since(32)
     # The condition of pods whose sandbox is ready; up to 1.27 under its first name.

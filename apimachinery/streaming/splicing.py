@@ -17,7 +17,7 @@ class End(asyncio.Protocol):
         self.ends = ends
         self.other: End | None = None
         self.transport: asyncio.Transport | None = None
-        self.came_at = 0.0  # the loop's time at which bytes came last
+        self.came = 0  # how often bytes came
         self._early: list[bytes] = []
         self.ended = False  # it sends no more
 
@@ -31,7 +31,6 @@ class End(asyncio.Protocol):
             self._pass_end(other)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.came_at = asyncio.get_running_loop().time()
         self.transport = cast("asyncio.Transport", transport)
         self.transport.set_write_buffer_limits(_HIGH_WATER)
         self.ends[self] = None
@@ -39,7 +38,7 @@ class End(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Keeps what comes before there is another side: some event loops read although they were asked not
         to."""
-        self.came_at = asyncio.get_running_loop().time()
+        self.came += 1
         if self.other is None:
             self._early.append(data)
         elif self.other.transport is not None:

@@ -211,6 +211,14 @@ def _warning(write: Write, log: Sequence[Logged]) -> Iterator[tuple[tuple[str, s
 
 def failures(log: Sequence[Logged]) -> list[str]:
     """Components that have failed and did not start since then, each with its error."""
+    return [
+        f"{' '.join(filter(None, (change.component, change.version)))} failed: {change.detail}"
+        for change in failed(log)
+    ]
+
+
+def failed(log: Sequence[Logged]) -> list[ComponentChange]:
+    """The failures of components that did not start since then."""
     last: dict[str, ComponentChange] = {}
     for entry in log:
         if not isinstance(entry, ComponentChange) or entry.what.startswith(FAULT):
@@ -219,11 +227,7 @@ def failures(log: Sequence[Logged]) -> list[str]:
             last.clear()
         else:
             last[entry.component] = entry
-    return [
-        f"{' '.join(filter(None, (change.component, change.version)))} failed: {change.detail}"
-        for change in last.values()
-        if change.what == _FAILED
-    ]
+    return [change for change in last.values() if change.what == _FAILED]
 
 
 def _drivers(log: Sequence[Logged], pod_uid: str) -> list[str]:

@@ -21,6 +21,7 @@ from kubeskew.cluster.platform import Platform
 from kubeskew.cluster.probes import Probes
 from kubeskew.cluster.processes import Processes
 from kubeskew.cluster.state import Process, State, StateDir
+from kubeskew.conformance.evidence.authors import failed
 from kubeskew.conformance.evidence.log import ComponentChange, Logged, Write
 from kubeskew.conformance.evidence.node_files import node_records
 from kubeskew.conformance.invariants.catalogue import invariants, measuring
@@ -209,7 +210,7 @@ async def judge(
     asks = at_rest and any(_is_pending(pod) for pod in checker.cluster.all("pods"))
     found = Evidence(
         node_records(directory),
-        _failures(state, platform.processes, await _hosted(directory, platform, state)),
+        _failures(state, platform.processes, await _hosted(directory, platform, state), log),
         _refusals(directory, state, log, platform.clock.now()),
         await _feasible(directory, platform, note) if asks else {},
         await _unready(directory, platform, state) if asks else "",
@@ -241,12 +242,21 @@ async def _unready(directory: StateDir, platform: Platform, state: State) -> str
     return "; ".join(", ".join(each.splitlines()) for each in missing) if all(missing) else ""
 
 
-def _failures(state: State, processes: Processes, nodes: Mapping[str, str]) -> list[ComponentFailure]:
-    """A node that does not start fails, and so does a component whose process ended by itself."""
+def _failures(
+    state: State, processes: Processes, nodes: Mapping[str, str], log: Sequence[Logged]
+) -> list[ComponentFailure]:
+    """A node that does not start fails, and so does a component whose process ended by itself: at its start
+    if it says so itself, as a real program's does."""
     found = [ComponentFailure(name, message, at_start=True) for name, message in sorted(nodes.items())]
     wanted = [each for each in state.processes.values() if each.wanted and each.pid]
-    gone = [each.name for each in wanted if not _lives(processes, each)]
-    return [*found, *(ComponentFailure(name, "its process has ended", at_start=False) for name in gone)]
+    at_start = {change.component: change.detail for change in failed(log)}
+    for each in wanted:
+        if _lives(processes, each):
+            continue
+        detail = at_start.get(each.client)
+        message = "its process has ended" if detail is None else detail
+        found.append(ComponentFailure(each.name, message, at_start=detail is not None))
+    return found
 
 
 async def _feasible(directory: StateDir, platform: Platform, note: Callable[[str], None]) -> dict[str, str]:

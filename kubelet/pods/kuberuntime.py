@@ -84,14 +84,14 @@ def next_steps(
     # Ephemeral containers begin independently of the others, and are never started again.
     steps.start += [spec for spec in pod_spec.ephemeral_containers(pod) if not sandbox.latest(spec["name"])]
     regular = [sandbox.latest(spec["name"]) for spec in pod_spec.containers(pod)]
-    begun = any(container is not None for container in regular)
+    begun = any(container is not None and container.id not in stopped for container in regular)
     if any(container is not None and container.running(now) for container in regular):
         unstarted = ()
     for spec in pod_spec.init_containers(pod):
         sidecar = features.sidecars and is_sidecar(spec)
         if begun and not sidecar:
             continue
-        if not _init_step(pod, spec, sandbox, now, steps, features) or spec["name"] in unstarted:
+        if not _init_step(pod, spec, sandbox, now, steps, features, stopped) or spec["name"] in unstarted:
             return steps
     for spec in pod_spec.containers(pod):
         latest = sandbox.latest(spec["name"])
@@ -109,12 +109,18 @@ def next_steps(
 
 
 def _init_step(
-    pod: Object, spec: Object, sandbox: Sandbox, now: datetime, steps: PodActions, features: KubeletFeatures
+    pod: Object,
+    spec: Object,
+    sandbox: Sandbox,
+    now: datetime,
+    steps: PodActions,
+    features: KubeletFeatures,
+    stopped: Collection[str],
 ) -> bool:
     """Adds what this init container needs; returns whether the next one may begin."""
     latest = sandbox.latest(spec["name"])
     sidecar = features.sidecars and is_sidecar(spec)
-    if latest is None:
+    if latest is None or (latest.id in stopped and not latest.running(now)):
         steps.start.append(spec)
         return False
     if latest.running(now):
@@ -363,6 +369,7 @@ class PodKiller:
         self._services = services
         self._announced: dict[str, float] = {}  # containers that end, by when at the latest (monotonic)
         self.replaced: set[str] = set()  # containers stopped to be started again
+        self.removed: set[str] = set()  # those that ended, or were ended, for all to be started again
         self._hooks: dict[str, asyncio.Task[None]] = {}  # preStop hooks
         self._waiting: set[str] = set()  # containers that have to wait for the end of others
         self._deadline: float | None = None  # end of the grace period, monotonic
@@ -409,6 +416,16 @@ class PodKiller:
         if container.id not in self._announced:
             deadline = self._services.clock.monotonic() + pod_spec.grace_seconds(pod)
             self._stop(pod, sandbox, container, deadline, message)
+
+    def remove_all(self, pod: Object, sandbox: Sandbox, now: datetime) -> None:
+        """Stops all containers without a grace period, to start them again; no hook runs."""
+        for spec in [*pod_spec.init_containers(pod), *pod_spec.containers(pod)]:
+            container = sandbox.latest(spec["name"])
+            if container is None:
+                continue
+            self.removed.add(container.id)
+            if container.running(now):
+                self._stop(pod, sandbox, container, self._services.clock.monotonic(), "killing")
 
     def stop(self) -> None:
         """Ends the hooks without a signal: another kubelet goes on."""

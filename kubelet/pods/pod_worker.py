@@ -28,7 +28,14 @@ from kubeskew.kubelet.pods.services import NodeServices
 from kubeskew.kubelet.pods.sync_periods import SyncEnd, differ_semantically
 from kubeskew.kubelet.pods.volume_sync import RETRY_SECONDS as VOLUME_RETRY_SECONDS
 from kubeskew.kubelet.pods.volume_sync import VolumeSync
-from kubeskew.kubelet.status.pod_status import View, WaitingReason, pod_status, rejected_status
+from kubeskew.kubelet.status.pod_status import (
+    RESTART_ALL,
+    View,
+    WaitingReason,
+    pod_status,
+    rejected_status,
+    restart_action,
+)
 from kubeskew.kubelet.volumes.container_resources import container_resources
 from kubeskew.kubelet.volumes.dns import pod_dns
 from kubeskew.kubelet.volumes.termination_message import POD_LIMIT
@@ -225,8 +232,9 @@ class PodWorker:
             current = {**self.pod, "status": services.statuses.current(self.pod)}
             self._prober.follow(current, sandbox)
             await self._resources.follow(self.allocated_pod, sandbox, now)
+        restarts_all = sandbox is not None and self._restarts_all(sandbox, now)
         if sandbox is None or not self._is_replacing(sandbox):
-            status = self._status(sandbox, now)
+            status = self._status(sandbox, now, restarts_all=restarts_all)
             if status["phase"] in TERMINAL_PHASES:
                 # Reported only after everything has stopped: containers may still use the pod's devices.
                 self._killed = True
@@ -241,6 +249,8 @@ class PodWorker:
                 return VOLUME_RETRY_SECONDS
             if self._volumes.excess:
                 return self._evict(self._volumes.excess)
+        if restarts_all:
+            return self._until_next(sandbox, now) if self._ends_removed(sandbox, now) else 0
         started = await self._run_containers(sandbox, now)
         return 0 if started else self._until_next(sandbox, now)
 
@@ -261,6 +271,25 @@ class PodWorker:
         """A container is being replaced, which upstream does in one step."""
         latest = (sandbox.latest(spec["name"]) for spec in pod_spec.containers(self.pod))
         return any(container is not None and container.id in self._killer.replaced for container in latest)
+
+    def _restarts_all(self, sandbox: Sandbox, now: datetime) -> bool:
+        """Stops all containers once one has ended for which its rules say so; is True until they have ended,
+        and at least once.
+        """
+        if not self._services.features.restarts_all:
+            return False
+        for spec in [*pod_spec.init_containers(self.pod), *pod_spec.containers(self.pod)]:
+            latest = sandbox.latest(spec["name"])
+            if latest is None or latest.running(now) or latest.id in self._killer.removed:
+                continue
+            if restart_action(spec, latest.exit_code) == RESTART_ALL:
+                self._killer.remove_all(self.pod, sandbox, now)
+                return True
+        return self._ends_removed(sandbox, now)
+
+    def _ends_removed(self, sandbox: Sandbox, now: datetime) -> bool:
+        removed = self._killer.removed
+        return any(container.id in removed and container.running(now) for container in sandbox.containers)
 
     def _past_deadline(self, now: datetime) -> bool:
         limit = self._deadline()
@@ -326,7 +355,7 @@ class PodWorker:
             sandbox,
             now,
             self._services.features,
-            self._killer.replaced,
+            self._killer.replaced | self._killer.removed,
             self._prober.awaited,
         )
         for container, message in steps.replace:
@@ -346,7 +375,9 @@ class PodWorker:
         soonest = min((moment for moment in moments if moment is not None), default=None)
         return None if soonest is None else max(0.001, (soonest - now).total_seconds())
 
-    def _status(self, sandbox: Sandbox | None, now: datetime, *, ended: bool = False) -> Object:
+    def _status(
+        self, sandbox: Sandbox | None, now: datetime, *, ended: bool = False, restarts_all: bool = False
+    ) -> Object:
         if sandbox is not None:
             self._read_messages(sandbox, now)
         view = View(
@@ -361,6 +392,8 @@ class PodWorker:
             unready=frozenset(self._prober.unready),
             unstarted=frozenset(self._prober.unstarted),
             messages=self._messages,
+            removed=frozenset(self._killer.removed),
+            restarts_all=restarts_all,
         )
         pod = self.allocated_pod
         current = {**pod, "status": self._services.statuses.current(self.pod)}

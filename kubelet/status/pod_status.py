@@ -6,7 +6,7 @@ functions.
 Source: pkg/kubelet/status/generate.go, 1.36.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -21,6 +21,9 @@ from kubeskew.kubelet.containers.acting import PREFIX
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
 from kubeskew.kubelet.features import KubeletFeatures
 
+RESTART_ALL = "RestartAllContainers"  # the action of a rule
+_RESTARTING_ALL = "RestartingAllContainers"
+_REMOVED = "The container is removed because RestartAllContainers in place"
 _UNKNOWN = "The container could not be located when the pod was terminated"
 _OWNED_FIELDS = (
     "phase", "conditions", "message", "reason", "hostIP", "podIP", "podIPs",
@@ -52,8 +55,11 @@ def container_status(
     not_ready: bool = False,
     not_started: bool = False,
     messages: Mapping[str, str] | None = None,
+    removed: Collection[str] = (),
 ) -> Object:
-    """`waiting` is why a container that never ran waits, `held_back` why one does not run again."""
+    """`waiting` is why a container that never ran waits, `held_back` why one does not run again. `removed`
+    are the ids of attempts that ended, or were ended, for all of the pod's containers to restart.
+    """
     name = spec["name"]
     latest = sandbox.latest(name) if sandbox is not None else None
     if sandbox is None or latest is None:
@@ -62,19 +68,30 @@ def container_status(
     status: Object = {"name": name}
     status["state"] = state_of(latest, now, messages)
     status["lastState"] = state_of(previous, now, messages) if previous is not None else {}
-    if held_back is not None and not latest.running(now):
+    if previous is not None and previous.id in removed:
+        status["lastState"] = _removed()
+    is_removed = latest.id in removed and not latest.running(now)
+    if is_removed:
+        status["state"] = (held_back or WaitingReason(_RESTARTING_ALL, _REMOVED)).state()
+        status["lastState"] = _removed()
+    elif held_back is not None and not latest.running(now):
         status["lastState"] = status["state"]
         status["state"] = held_back.state()
     running = "running" in status["state"]
     sidecar = init and is_sidecar(spec)
     done = not running and latest.exit_code == 0 and "terminated" in status["state"]
     status["ready"] = done if init and not sidecar else running and not not_ready
-    status["restartCount"] = latest.attempt
+    status["restartCount"] = latest.attempt + is_removed
     status["image"] = latest.image
     status["imageID"] = latest.image_id
     status["containerID"] = latest.container_id
     status["started"] = running and not not_started
     return status | _resources(spec, features) | _mounts(spec, features)
+
+
+def _removed() -> Object:
+    ended = {"reason": _RESTARTING_ALL, "message": _REMOVED, "exitCode": KILLED}
+    return {"terminated": ended | {"startedAt": None, "finishedAt": None}}
 
 
 def _never_ran(spec: Object, waiting: WaitingReason, features: KubeletFeatures) -> Object:
@@ -155,12 +172,16 @@ def pod_conditions(
     sandbox_ready: bool,
     features: KubeletFeatures,
     now: datetime,
+    restarts_all: bool = False,
 ) -> list[Object]:
     """Conditions that the kubelet owns stand in upstream's order; transition times only change with the
     status."""
     present = {c["type"]: c for c in (pod.get("status") or {}).get("conditions") or []}
     by_name = {status["name"]: status for status in statuses}
     initialized = _initialized(pod, by_name, phase)
+    was_initialized = (present.get("Initialized") or {}).get("status") == "True"
+    if features.restarts_all and was_initialized and "message" in initialized:
+        initialized = {"status": "True"}  # init containers run again
     containers_ready = _containers_ready(pod, by_name, phase)
     found = [
         _condition("Initialized", **initialized),
@@ -168,6 +189,8 @@ def pod_conditions(
         _condition("ContainersReady", **containers_ready),
         _condition("PodScheduled", status="True"),
     ]
+    if features.restarts_all and _could_restart_all(pod):
+        found.append(_condition("AllContainersRestarting", **_restarting_all(phase, restarts_all)))
     if features.ready_to_start_condition:
         found.insert(0, _condition(features.ready_to_start_condition, status=str(sandbox_ready)))
     for condition in found:
@@ -175,6 +198,20 @@ def pod_conditions(
         condition["lastTransitionTime"] = transition_time(before, condition["status"], now)
         condition |= _observed_generation(pod, features)
     return found
+
+
+def _could_restart_all(pod: Object) -> bool:
+    specs = [*pod_spec.init_containers(pod), *pod_spec.containers(pod)]
+    return any(rule.get("action") == RESTART_ALL for spec in specs for rule in _rules(spec))
+
+
+def _restarting_all(phase: str, restarts_all: bool) -> dict[str, str]:
+    if phase in TERMINAL_PHASES:
+        return _terminal(phase)
+    if not restarts_all:
+        return {"status": "False"}
+    message = "container exited with restart policy rule"
+    return {"status": "True", "reason": "RestartAllContainersStarted", "message": message}
 
 
 def pending_condition(
@@ -287,6 +324,8 @@ class View:
     unready: frozenset[str] = frozenset()  # containers that are not ready by their probes
     unstarted: frozenset[str] = frozenset()
     messages: Mapping[str, str] = field(default_factory=dict)  # of ended containers, by their ids
+    removed: frozenset[str] = frozenset()  # ids of containers that all restart
+    restarts_all: bool = False  # some of them have not ended
 
 
 def pod_status(pod: Object, sandbox: Sandbox | None, view: View, features: KubeletFeatures) -> Object:
@@ -304,6 +343,7 @@ def pod_status(pod: Object, sandbox: Sandbox | None, view: View, features: Kubel
             [*inits, *regular],
             phase,
             sandbox_ready=sandbox_ready,
+            restarts_all=view.restarts_all,
             features=features,
             now=view.now,
         ),
@@ -371,6 +411,7 @@ def _statuses(
             not_ready=spec["name"] in not_ready or spec["name"] in view.unready,
             not_started=spec["name"] in view.unstarted,
             messages=view.messages,
+            removed=view.removed,
         )
         for spec in specs
     ]
@@ -415,13 +456,21 @@ def should_restart(pod: Object, spec: Object, exit_code: int, features: KubeletF
     """A container's own rules and policy come before the pod's (ContainerShouldRestart)."""
     policy = pod_spec.restart_policy(pod)
     if features.container_restart_rules and spec.get("restartPolicy"):
-        for rule in spec.get("restartPolicyRules") or []:
-            if _matches(rule.get("exitCodes") or {}, exit_code):
-                if rule.get("action") == "Restart":
-                    return True
-                break
+        action = restart_action(spec, exit_code)
+        if action == "Restart" or (action == RESTART_ALL and features.restarts_all):
+            return True
         policy = spec["restartPolicy"]
     return policy == "Always" or (policy == "OnFailure" and exit_code != 0)
+
+
+def restart_action(spec: Object, exit_code: int) -> str:
+    """The action of the container's first rule for the exit code; empty if there is none."""
+    rules = (rule for rule in _rules(spec) if _matches(rule.get("exitCodes") or {}, exit_code))
+    return next((str(rule.get("action")) for rule in rules), "")
+
+
+def _rules(spec: Object) -> Sequence[Object]:
+    return spec.get("restartPolicyRules") or ()
 
 
 def _matches(exit_codes: Object, code: int) -> bool:
@@ -451,12 +500,16 @@ def pod_phase(
         else:
             stopped += 1
             succeeded += ending["exitCode"] == 0
-            restartable += should_restart(pod, spec, ending["exitCode"], features)
+            restartable += _runs_again(pod, spec, ending, features)
     if pending_init or waiting or not regular:
         return "Pending"
     if running or (restartable and not ended):
         return "Running"
     return "Succeeded" if stopped == succeeded else "Failed"
+
+
+def _runs_again(pod: Object, spec: Object, ending: Object, features: KubeletFeatures) -> bool:
+    return ending.get("reason") == _RESTARTING_ALL or should_restart(pod, spec, ending["exitCode"], features)
 
 
 def _ending(status: Object) -> Object | None:
@@ -478,6 +531,6 @@ def _initialisation(
         if "running" in status["state"] or ending is None:
             pending = pending or not begun
         elif ending["exitCode"] != 0:
-            failed |= not should_restart(pod, spec, ending["exitCode"], features)
+            failed |= not _runs_again(pod, spec, ending, features)
             pending = pending or not begun
     return pending, failed

@@ -17,6 +17,7 @@ from kubeskew.kubelet.volumes.files import check_path
 KUBELET_ROOT = "/var/lib/kubelet"
 POD_LOGS = "/var/log/pods"
 _MOST_LINKS = 40  # as Linux
+_HOSTS = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n"
 _LINK_ERROR = 40  # ELOOP
 
 
@@ -36,8 +37,16 @@ class NodeRoot:
         self._elsewhere = dict(sorted(elsewhere.items(), key=lambda item: (-len(item[0]), item[0])))
 
     def make(self) -> None:
-        """Makes the root and the places at which the directories that lie elsewhere are mounted."""
-        self._root.mkdir(parents=True, exist_ok=True, mode=0o755)
+        """Makes the root, with the one file that every machine has, and the places at which the directories
+        that lie elsewhere are mounted.
+        """
+        hosts = self._root / "etc/hosts"
+        hosts.parent.mkdir(parents=True, exist_ok=True)
+        for directory in (self._root, hosts.parent):
+            directory.chmod(0o755)  # whatever the process's mask is
+        if not hosts.exists():
+            hosts.write_text(_HOSTS)
+            hosts.chmod(0o644)
         for node_path in reversed(self._elsewhere):
             parent = str(PurePosixPath(node_path).parent)
             place = self.place(parent) / PurePosixPath(node_path).name

@@ -25,7 +25,7 @@ from kubeskew.kubelet.volumes.layout import NodeRoot, PodDirectories
 from kubeskew.kubelet.volumes.manager import MountedVolume
 
 _PROPAGATIONS = ("None", "HostToContainer", "Bidirectional")
-_CONTAINER_DIRECTORY_MODE = 0o750
+_CONTAINER_DIRECTORY_MODE, _NODE_DIRECTORY_MODE = 0o750, 0o755
 _MESSAGE_MODE, _HOSTS_MODE = 0o666, 0o644
 
 
@@ -93,9 +93,18 @@ class ContainerMounts:
         self._files.write(file, b"", _MESSAGE_MODE)
         return ContainerMount("", Mount(_absolute(path), file))
 
+    def _make_directory(self, node_path: str, place: Path) -> None:
+        """Raises ConfigError."""
+        try:
+            self._files.make_directories(place, _NODE_DIRECTORY_MODE)
+        except OSError as error:
+            raise ConfigError(go_error("mkdir", node_path, error)) from None
+
     def device_mounts(self, mounts: Sequence[HostMount]) -> list[ContainerMount]:
         """The mounts that device plugins and CDI ask for: paths of the node, if they are there, else of this
-        machine, because drivers may run on either. Raises ConfigError."""
+        machine, because drivers may run on either. The node gets a directory for one that is on neither, as
+        containerd does (WithMounts), unless it is CDI's. Raises ConfigError.
+        """
         found = []
         for mount in mounts:
             try:
@@ -105,6 +114,8 @@ class ContainerMounts:
             own = Path(mount.host_path)
             if self._files.status(place) is None and self._files.status(own) is not None:
                 place = own
+            elif self._files.status(place) is None and not mount.must_exist:
+                self._make_directory(mount.host_path, place)
             found.append(ContainerMount("", Mount(mount.path, place, mount.read_only)))
         return found
 

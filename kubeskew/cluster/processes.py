@@ -27,6 +27,9 @@ Identity = tuple[int, str]  # pid and birth
 # Of klog, of cobra, and of the Go runtime.
 _OURS = "kubeskew: "
 _ERROR_LINE = re.compile(r"[EF]\d{4} |(?i:error|panic|fatal)\b")
+_QUOTED_ERROR = re.compile(r'err="(?P<text>(?:[^"\\]|\\.)*)"')  # as klog writes it
+_ESCAPED = re.compile(r"\\(.)")
+_END_LINES = 200  # of a log; a panic has many
 
 
 def environment(given: Mapping[str, str]) -> dict[str, str]:
@@ -234,14 +237,19 @@ def tail(log: Path, lines: int = 8) -> str:
         return ""
 
 
+def _unquoted(error: re.Match[str]) -> str:
+    text = _ESCAPED.sub(r"\1", error["text"])
+    return f'err="{text}"'
+
+
 def last_error(log: Path) -> str:
     """The last line in which a real program said why it ended; without one, its last line at all, or its exit
     status, which its shim logs.
     """
-    lines = [line.strip() for line in tail(log, 60).splitlines() if line.strip()]
+    lines = [line.strip() for line in tail(log, _END_LINES).splitlines() if line.strip()]
     own = [line for line in lines if not is_ours(line) and not line.startswith(_OURS)]
     errors = [line for line in own if _ERROR_LINE.match(line)]
-    last = (errors or own or lines or ["it printed nothing"])[-1]
+    last = _QUOTED_ERROR.sub(_unquoted, (errors or own or lines or ["it printed nothing"])[-1])
     return last.rpartition(_OURS)[2].rpartition(": ")[2] if last.startswith(_OURS) else last
 
 

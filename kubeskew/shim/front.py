@@ -17,7 +17,7 @@ HOST = "127.0.0.1"
 Address = tuple[str, int]
 _BACKLOG = 1024
 QUIET_SECONDS = 0.05  # without a byte, after which a connection is taken to have no short request under way
-_DRAIN_SECONDS = 0.5  # for requests under way
+DRAIN_SECONDS = 0.5  # for requests under way
 _POLL_SECONDS = 0.01
 
 
@@ -86,13 +86,17 @@ class Front:
     async def _drain(self) -> None:
         """Closes the connections to the program, and gives clients the time to see it."""
         loop = asyncio.get_running_loop()
-        end = loop.time() + _DRAIN_SECONDS
+        end = loop.time() + DRAIN_SECONDS
+        quiet: dict[End, tuple[int, float]] = {}  # how often bytes have come, and since when no more
         while self._direct:
             now = loop.time()
             for each in [*self._direct]:
+                came = _came(each)
+                if each not in quiet or quiet[each][0] != came:
+                    quiet[each] = came, now
                 if now >= end:
                     each.abort()
-                elif now - _came_at(each) >= QUIET_SECONDS:
+                elif now - quiet[each][1] >= QUIET_SECONDS:
                     each.close()
             await asyncio.sleep(_POLL_SECONDS)
         await asyncio.sleep(QUIET_SECONDS)
@@ -118,8 +122,9 @@ class Front:
         await asyncio.sleep(0)  # for the transports to close
 
 
-def _came_at(end: End) -> float:
-    return max(end.came_at, end.other.came_at) if end.other is not None else end.came_at
+def _came(end: End) -> int:
+    """Counts both directions."""
+    return end.came + end.other.came if end.other is not None else end.came
 
 
 def _abort(ends: dict[End, None]) -> None:

@@ -52,7 +52,11 @@ async def main(program: Program, programs: Programs, ctx: ComponentContext) -> N
             await node.start()
         is_startable = partial(_server_is_ready, ctx, node)
         announce = partial(_announce, ctx)
-        await Supervision(program, programs, readiness, ctx, announce, is_startable).run()
+        has_served = None if node is None else node.has_been_ready
+        supervision = Supervision(
+            program, programs, readiness, ctx, announce, is_startable, has_served=has_served
+        )
+        await supervision.run()
         await leadership.give_back(ctx.client, ctx.environment.clock)
     except (ContainerRuntimeError, OSError) as error:
         raise ProgramEndedError(f"{ctx.name} cannot run: {error}") from error

@@ -78,6 +78,7 @@ class RealNode:
         self._codec = DRAFeatures.of(ctx.environment.gates).codec
         self._began: datetime | None = None  # the kubelet that runs
         self._ready_since: datetime | None = None
+        self._was_ready = False  # since this shim began
         self._plugins: list[str] = []  # drivers
         self._known: frozenset[str] = frozenset()  # names of sockets that the kubelet has registered
         self._names: dict[tuple[str, int], str] = {}  # drivers by socket and its inode; empty for none
@@ -100,6 +101,10 @@ class RealNode:
             await asyncio.gather(self._watching, return_exceptions=True)
         await self._transport.close()
         await self._service.stop()
+
+    def has_been_ready(self) -> bool:
+        """A kubelet is healthy before it has read its files: only its node says that it works."""
+        return self._was_ready
 
     def begin_again(self) -> None:
         """A kubelet starts: nothing is known of it."""
@@ -144,6 +149,7 @@ class RealNode:
         posted = datetime.fromisoformat(condition["lastHeartbeatTime"])
         if posted >= began.replace(microsecond=0):
             self._ready_since = self._ctx.environment.clock.now()
+            self._was_ready = True
 
     def _state(self) -> Object:
         since = timestamp(self._ready_since) if self._ready_since is not None else None

@@ -20,7 +20,8 @@ _FIRST_DELAY_SECONDS, _MOST_DELAY_SECONDS = 10.0, 300.0
 _FORGIVEN_SECONDS = 600.0
 T = TypeVar("T")
 log = logging.getLogger(__name__)
-ENDED = "ended"  # on the time line: the program has ended by itself
+# On the time line: the program has ended by itself, and so before it was ever ready.
+ENDED, FAILED = "ended", "failed"
 
 
 class ProgramEndedError(click.ClickException):
@@ -39,6 +40,7 @@ class Supervision:
 
     `serving` is entered each time the program is ready, and left when it ends or is to stop; an error there
     ends it. Without it a program that is started again is announced at once.
+    `has_served`: the program has been what it is there for; without it, it was ready by itself.
     """
 
     program: Program
@@ -49,6 +51,7 @@ class Supervision:
     is_startable: Callable[[], Awaitable[bool]]
     serving: Callable[[], AbstractAsyncContextManager[None]] | None = None
     grace_seconds: float = STOP_SECONDS  # between SIGTERM and SIGKILL
+    has_served: Callable[[], bool] | None = None
 
     async def run(self) -> None:
         """Returns once this process is to stop, and the program has ended."""
@@ -80,8 +83,9 @@ class Supervision:
             name, text = ended
             how = f"{name}: {text}" if name else text
             log.error("%s ended by itself: %s", self.program.path, how)
-            await self.announce(ENDED, how)
-            if not self.readiness.ready.is_set():
+            has_served = self.has_served or self.readiness.ready.is_set
+            await self.announce(ENDED if has_served() else FAILED, how)
+            if not has_served():
                 await self._stop()
                 raise ProgramEndedError(f"{self.program.path} ended by itself: {how}")
             await before_stop(clock.sleep(delays.next(name)), self.ctx)

@@ -56,7 +56,7 @@ def test_a_container_gets_what_spec_and_device_ask_for(tmp_path, name):
         DeviceNode("/dev/gpu0", "/dev/gpu0", "rwm"),
         DeviceNode("/dev/gpu1", "/dev/gpu1", "rw"),
     ]
-    assert got.mounts == [HostMount("/lib/gpu", "/opt/lib", read_only=True)]
+    assert got.mounts == [HostMount("/lib/gpu", "/opt/lib", read_only=True, must_exist=True)]
     assert got.cdi == [
         CDIDevice(f"{KIND}=gpu0", {"COMMON": "1", "WINS": "device", "GPU": "0"}, ["/dev/gpu0"], ["/lib/gpu"]),
         CDIDevice(f"{KIND}=gpu1", {"COMMON": "1", "WINS": "spec"}, ["/dev/gpu1"], []),

@@ -16,7 +16,8 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.process.network_agent import is_of_cluster, is_of_node
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.nodes.connections import pod_of
-from kubeskew.apiserver.nodes.proxy import Address, is_upgrade, pass_on, pass_upgrade, streamed
+from kubeskew.apiserver.nodes.proxied_pages import Links, with_proxied_links
+from kubeskew.apiserver.nodes.proxy import Address, is_upgrade, pass_on, pass_upgrade
 from kubeskew.apiserver.registry.requests.scope import RequestServices, Scope, admit_connection
 from kubeskew.apiserver.webhooks.client import trusting_all
 
@@ -76,7 +77,8 @@ async def proxy(request: Request, scope: Scope) -> Response:
         answer.close()
         message = f"error trying to reach service: dial tcp {shown}: connect: connection refused"
         raise StatusError(503, "ServiceUnavailable", message)
-    return streamed(answer)
+    path_of_proxy = request.path.removesuffix(f"/{path}" if path else "/")
+    return await with_proxied_links(answer, Links(path_of_proxy, shown, request.headers.get("host", "")))
 
 
 # -- backends: where, what stands before the path, and the address that upstream would dial

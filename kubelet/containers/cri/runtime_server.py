@@ -110,9 +110,7 @@ class RuntimeServer:
     def _adopt(self) -> None:
         """Makes records of what an emulated kubelet has started: its pods go on."""
         known = {record.runtime_id for record in self._records.containers.values()}
-        self._records.forget_removed(
-            {one.id for each in self._runtime.sandboxes() for one in each.containers}
-        )
+        self._forget_removed()
         for sandbox in self._runtime.sandboxes():
             if sandbox.id not in self._records.sandboxes:
                 created_at = conversion.nanoseconds(sandbox.created_at)
@@ -260,6 +258,7 @@ class RuntimeServer:
         for container in self._records.containers_of(record.id):
             self._records.drop_container(container.id)
         self._records.drop_sandbox(record.id)
+        self._forget_removed()
         return messages.RemovePodSandboxResponse()
 
     async def pod_sandbox_status(
@@ -549,6 +548,10 @@ class RuntimeServer:
             self._logs.follow(sandbox, container, self._surroundings.here(record.status.log_path))
 
     # -- records and what the runtime has of them
+
+    def _forget_removed(self) -> None:
+        kept = {one.id for each in self._runtime.sandboxes() for one in each.containers}
+        self._records.forget_removed(kept)
 
     def _sandbox_record(self, identifier: str) -> SandboxRecord:
         record = _by_prefix(self._records.sandboxes, identifier)

@@ -23,6 +23,7 @@ from kubeskew.apiserver.storage.records import Author, ComponentEvent, Event, Ke
 from kubeskew.apiserver.storage.sql_log import LogReader, SQLLog
 from kubeskew.apiserver.storage.sqlite.maintenance import repair
 from kubeskew.migrations import upgrade
+from kubeskew.migrations.tables import HEAD
 
 ALICE = Author("alice", "kubectl", "1.36", "1.36.3", "request-2")
 BOB = ALICE._replace(user="bob", request_id="request-3")
@@ -185,7 +186,7 @@ class TestKeeping:
             settings_of_alembic.attributes["connection"] = connection
             command.downgrade(settings_of_alembic, "0004")
         engine.dispose()
-        with pytest.raises(StorageError, match="schema 0004 is older than 0005"):
+        with pytest.raises(StorageError, match=f"schema 0004 is older than {HEAD}"):
             await LogReader.open(url_in(tmp_path))
         log = await SQLLog.open(url_in(tmp_path), CLOCK)
         assert await every_event(log) == written

@@ -290,6 +290,15 @@ async def test_a_removed_container_stays_removed(node, clock, entropy):
     assert not (await again.server.list_containers(messages.ListContainersRequest())).containers
 
 
+async def test_nothing_is_left_of_a_removed_sandbox(node):
+    """With the sandbox of a removed container its last trace goes: a node with many pods keeps none."""
+    sandbox = await node.sandbox()
+    identifier = await node.started(sandbox)
+    await node.server.remove_container(messages.RemoveContainerRequest(container_id=identifier))
+    await node.server.remove_pod_sandbox(messages.RemovePodSandboxRequest(pod_sandbox_id=sandbox))
+    assert [path for path in node.directory.rglob("*") if path.is_file()] == []
+
+
 async def test_a_stop_waits_for_the_end(node):
     """StopContainer answers once the container has ended, also where its end was known beforehand."""
     identifier = await node.started(await node.sandbox())

@@ -359,3 +359,46 @@ async def test_a_quiet_pod_costs_nothing(node, server):
 
     later = [request for request in server.requests[before:] if PODS.plural in request.target]
     assert later == []
+
+
+RESTART_ALL = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [42]}}
+
+
+@pytest.mark.parametrize("on", [True, False])
+async def test_all_restart(node, on):
+    """By a rule of its own, one that ends has all containers begin again, init containers first; without the
+    gate the rule counts for nothing."""
+    await node.start(gates=f"RestartAllContainersOnContainerExits={str(on).lower()}")
+    await node.create(
+        initContainers=[
+            {"name": "first", "image": "tool", "command": ["true"]},
+            {"name": "sidecar", "image": "proxy", "restartPolicy": "Always"},
+        ],
+        containers=[
+            shell("sleep 60; exit 42", "source", restartPolicy="Never", restartPolicyRules=[RESTART_ALL]),
+            shell("sleep 10000"),
+        ],
+        restartPolicy="Never",
+    )
+    if not on:
+        pod = await node.until_pod(lambda status: status and "terminated" in state({"status": status}, 1))
+        counts = [status["restartCount"] for status in statuses(pod)]
+        assert (counts, "AllContainersRestarting" in conditions(pod)) == ([0, 0, 0, 0], False)
+        return
+    pod = await node.until_pod(lambda status: status and all_restarted({"status": status}))
+    assert conditions(pod)["AllContainersRestarting"] == "False"
+    assert conditions(pod)["Initialized"] == "True"
+    assert {(status["name"], status["restartCount"]) for status in statuses(pod)} == {
+        ("first", 1), ("sidecar", 1), ("source", 1), ("main", 1),
+    }  # fmt: skip
+    for status in statuses(pod):
+        last = status["lastState"]["terminated"]
+        assert (last["exitCode"], last["reason"]) == (137, "RestartingAllContainers")
+
+
+def statuses(pod):
+    return [*pod["status"]["containerStatuses"], *pod["status"]["initContainerStatuses"]]
+
+
+def all_restarted(pod):
+    return "running" in state(pod) and all(status["restartCount"] for status in statuses(pod))

@@ -279,11 +279,15 @@ async def test_file_for_the_termination_message(volume_node, spec, path):
 
 
 async def test_mounts_of_devices(volume_node):
-    """Drivers mount paths of the node, or of the machine that they may run on."""
+    """Drivers mount paths of the node, or of the machine that they may run on; one that is nowhere is made,
+    as a directory of the node, unless CDI asks for it.
+    """
     make = volume_node.volumes.mounts.device_mounts
     own = volume_node.directory / "own"
-    [missing] = make([HostMount("/d", "/var/lib/kubelet/x", True)])
+    [missing] = make([HostMount("/d", "/var/lib/kubelet/x", True, must_exist=True)])
     assert missing.mount == Mount("/d", volume_node.directory / "kubelet/x", read_only=True)
+    assert not missing.mount.host_path.exists()
+    assert make([HostMount("/d", "/tmp/made")])[0].mount.host_path.is_dir()
     own.write_text("")
     assert make([HostMount("/d", str(own))])[0].mount.host_path == own
     there = volume_node.volumes.root.place(str(own))

@@ -96,6 +96,16 @@ async def test_host_path(volume_node, source, made, cause):
     assert place.is_dir() if made == "directory" else place.is_file()
 
 
+async def test_a_node_has_a_hosts_file(volume_node):
+    """A pod may mount the node's /etc/hosts, which a kubelet that comes again leaves as it is."""
+    pod = volume_node.pod({"name": "v", "hostPath": {"path": "/etc/hosts", "type": "File"}})
+    place = (await volume_node.set_up(pod))["v"]
+    assert place.read_text().startswith("127.0.0.1\tlocalhost\n")
+    place.write_text("changed\n")
+    volume_node.volumes.root.make()
+    assert place.read_text() == "changed\n"
+
+
 @pytest.mark.parametrize(
     ("link", "path", "expected"),
     [

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from real_programs import write_program
@@ -32,11 +33,13 @@ def _planned(**changed) -> State:
     return state
 
 
-def test_only_where_programs_run():
+def test_only_where_programs_run(tmp_path):
     """Other clusters have no such component, and their API servers and nodes know of none."""
     state = _planned(nodes=(NodeSpec("b"),))
     assert "network" not in state.processes
     assert state.network_socket == ""
+    server = launcher.arguments(StateDir(tmp_path), state, state.processes["apiserver"])
+    assert not {"--network-agent", "--service-account-jwks-uri"} & {*server}
 
 
 def test_arguments(tmp_path):
@@ -49,13 +52,18 @@ def test_arguments(tmp_path):
     assert found[found.index("--outside") + 1] == f"kube-system/metrics-server=127.0.0.2:{port}"
     server = launcher.arguments(directory, state, state.processes["apiserver"])
     assert server[server.index("--network-agent") + 1] == "/tmp/ks-test/network.sock"
+    keys = server[server.index("--service-account-jwks-uri") + 1]
+    assert keys == "https://kubernetes.default.svc.cluster.local/openid/v1/jwks"
 
 
 def test_real_servers(tmp_path):
     """The shim of a real API server has the socket."""
     write_program(tmp_path / "1.36" / "kube-apiserver")
     state = _planned(binaries=str(tmp_path), real=("apiserver",))
-    content = launcher.shim_file(StateDir(tmp_path / "state"), state, state.processes["apiserver"])
+    directory = StateDir(tmp_path / "state")
+    directory.pki.mkdir(parents=True)
+    creation.write_credentials(directory, state, datetime.now(UTC))
+    content = launcher.shim_file(directory, state, state.processes["apiserver"])
     assert content["server"]["network"] == "/tmp/ks-test/network.sock"
 
 

@@ -76,6 +76,10 @@ def test_pid_zero_is_nobody():
             ],
             'E1130 00:00:00.000000       1 run.go:72] "command failed" err="no config"',
         ),
+        (
+            ['E1130 00:00:00.000000       1 k.go:1] "Failed" err="read \\"a\\": bad"'],
+            'E1130 00:00:00.000000       1 k.go:1] "Failed" err="read "a": bad"',
+        ),
         (["Error: unknown flag: --x", "Usage:", "  x"], "Error: unknown flag: --x"),
         (["panic: boom", "goroutine 1 [running]:", "main.main()"], "panic: boom"),
         (["something else"], "something else"),

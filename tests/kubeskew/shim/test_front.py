@@ -20,7 +20,8 @@ from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.faults import ServerFaults
 from kubeskew.cluster.pki import KeyPair
-from kubeskew.shim.front import QUIET_SECONDS, Front
+from kubeskew.shim import front
+from kubeskew.shim.front import Front
 from kubeskew.shim.front_proxy import Files, FrontProxy
 
 VERSION = Version(36)
@@ -128,9 +129,11 @@ async def test_without_faults_the_programs_own_bytes_come(fronted, upstream):
     ]
 
 
-async def test_connections_from_before_a_fault_are_closed(fronted, upstream):
+async def test_connections_from_before_a_fault_are_closed(fronted, upstream, monkeypatch):
     """Whoever kept one knows it when the fault is in effect, and makes another, which the fault concerns. A
     request under way is answered before, unless it takes long."""
+    monkeypatch.setattr(front, "QUIET_SECONDS", 0.5)
+    monkeypatch.setattr(front, "DRAIN_SECONDS", 30)
     asked, answered = asyncio.Event(), asyncio.Event()
 
     async def answer(request):
@@ -139,7 +142,7 @@ async def test_connections_from_before_a_fault_are_closed(fronted, upstream):
         asked.set()
         for _ in range(8):
             await stream.write(b"x")
-            await asyncio.sleep(QUIET_SECONDS / 2)
+            await asyncio.sleep(0.05)
         answered.set()
         return stream
 

@@ -244,7 +244,7 @@ async def test_a_program_that_ends_before_it_serves(shim):
     await shim.begin("exit")
     with pytest.raises(ProgramEndedError, match="exit status 3"):
         await shim.task
-    assert [each[1] for each in await shim.timeline()] == ["ended"]
+    assert [each[1] for each in await shim.timeline()] == ["failed"]
 
 
 async def test_a_killed_shims_sockets_are_replaced(shim):

@@ -198,13 +198,13 @@ async def test_a_program_that_does_not_lead_is_not_ready(shim):
     [(["exit"], "exit status 3"), (["suicide"], "signal 9"), (["", "exit"], "node-1: exit status 3")],
 )
 async def test_a_program_that_ends_by_itself(shim, upstream, modes, detail):
-    """Its end is announced, other processes of it are ended, and so is the shim."""
+    """An end before it was ready is a failure on the time line; its other processes and the shim end, too."""
     await shim.begin(*modes)
     with pytest.raises(ProgramEndedError, match=detail) as raised:
         await shim.task
 
     assert raised.value.exit_code == 1
-    assert [(each["what"], each["detail"]) for each in upstream.announced] == [("ended", detail)]
+    assert [(each["what"], each["detail"]) for each in upstream.announced] == [("failed", detail)]
     assert not any(map(is_running, shim.programs.pids.values()))
 
 

@@ -75,10 +75,11 @@ def _link_applets(program: Path, root: Path, installed: Path) -> None:
         name = line.strip("/")
         if ".." in name or not name:
             continue
-        link = root / (name if "/" in name else f"bin/{name}")
-        if not link.exists():
-            link.parent.mkdir(parents=True, exist_ok=True)
-            os.link(installed, link)
+        # At its usual place, and in /bin, where images of busybox have them all.
+        for link in (root / name, root / "bin" / name.rpartition("/")[2]):
+            if not link.exists() and link.parent != root:
+                link.parent.mkdir(parents=True, exist_ok=True)
+                os.link(installed, link)
 
 
 def _output(*command: str) -> str:

@@ -1,7 +1,8 @@
 """The ports that are to be served for the objects of a cluster, and where each leads.
 
 Services have theirs at cluster IPs, and node ports at the addresses of nodes and on the machine's loopback;
-pods have host ports; a node's namespace has the port of its kubelet, which is a process outside.
+pods have host ports; a node's namespace has the port of its kubelet, which is a process outside, and the
+usual one of kubelets.
 
 Source: pkg/proxy/nftables/proxier.go, 1.36; pkg/kubelet (host ports by the container runtime).
 """
@@ -24,6 +25,7 @@ from kubeskew.kubelet.containers.host.network.endpoints import (
 
 MACHINE = "machine"  # a place outside of the cluster's network
 CLUSTER = "cluster"
+KUBELET_PORT = 10250  # at which pods find the kubelet of any node
 LOOPBACK = "127.0.0.1"
 _OF_MACHINE = IPv4Network("127.0.0.0/16")  # nodes have the rest
 _ENDED = frozenset({"Succeeded", "Failed"})
@@ -98,9 +100,9 @@ def ports_to_serve(
         found.setdefault(listen, target)
     for node in nodes:
         if node.kubelet_port and is_of_node(node.address):
-            place = Listen(node_uid(node.name), node.address, node.kubelet_port, "TCP")
-            kubelet = Endpoint(node.address, node.kubelet_port, node.name)
-            found.setdefault(place, Target((kubelet,), is_outside=True))
+            kubelet = Target((Endpoint(node.address, node.kubelet_port, node.name),), is_outside=True)
+            for number in (node.kubelet_port, KUBELET_PORT):
+                found.setdefault(Listen(node_uid(node.name), node.address, number, "TCP"), kubelet)
     return {listen: target for listen, target in found.items() if target.endpoints}
 
 

@@ -1,11 +1,14 @@
 """Pods and nodes that have a network are reached at their own addresses."""
 
 import asyncio
+import gzip
 import json
 
 import pytest
 from pod_network import pod_network
 from streaming_node import PODS, Bench
+
+from kubeskew.apiserver.nodes.proxied_pages import Links, rewrite
 
 ADDRESS, NODE = "10.244.1.2", "127.9.8.7"
 
@@ -45,6 +48,55 @@ async def test_pods_and_services(bench: Bench, network):
     ):
         code, text = await bench.read(f"{PODS}/p:{port}/proxy/")
         assert (code, json.loads(text)["message"]) == (503, f"error trying to reach service: {failure}")
+
+
+async def test_links_lead_through_the_proxy(bench: Bench, network):
+    """Pages and redirections of a pod name its own paths below the path of the proxy."""
+    page, packed = b'<a href="/there">x</a>', gzip.compress(b"<img src=/there>")
+    answers = {
+        b"/page": b"Content-Type: text/html; charset=utf-8\r\nContent-Length: %d\r\n\r\n%b"
+        % (len(page), page),
+        b"/packed": b"Content-Type: text/html\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%b"
+        % (len(packed), packed),
+        b"/text": b"Content-Type: text/plain\r\nContent-Length: %d\r\n\r\n%b" % (len(page), page),
+        b"/moved": b"Location: http://%b:80/there/\r\nContent-Length: 0\r\n\r\n" % ADDRESS.encode(),
+    }
+
+    async def serve(reader, writer):
+        path = (await reader.readuntil(b"\r\n\r\n")).split()[1]
+        writer.write(b"HTTP/1.1 200 OK\r\n" + answers[path])
+        await writer.drain()
+        writer.close()
+
+    bench.server.services.nodes.network = network
+    status = {"podIP": ADDRESS, "podIPs": [{"ip": ADDRESS}]}
+    assert (await bench.api.patch(f"{PODS}/p/status", {"status": status})).status == 200
+    proxy = f"{PODS}/p:80/proxy"
+    async with await asyncio.start_server(serve, sock=network.listen("uid", ADDRESS, 80)):
+        assert await bench.read(f"{proxy}/page") == (200, f'<a href="{proxy}/there">x</a>')
+        unpacked = gzip.decompress((await bench.api.get(f"{proxy}/packed")).raw).decode()
+        assert unpacked == f'<img src="{proxy}/there">'
+        assert await bench.read(f"{proxy}/text") == (200, page.decode())
+        moved = await bench.api.get(f"{proxy}/moved")
+    assert dict(moved.headers)["Location"] == f"{proxy}/there/"
+
+
+@pytest.mark.parametrize(
+    ("page", "wanted"),
+    [
+        (
+            b"<!DOCTYPE html>\n<P>\n<A HREF=/a?b&c>\xff",
+            b'<!DOCTYPE html>\n<p>\n<a href="/proxy/a?b&amp;c">\xff',
+        ),
+        (b"<script>if (a<b) '<a href=/x>'</script>", b"<script>if (a<b) '<a href=/x>'</script>"),
+        (b'<br/><a href="rel" title=/t>', b'<br/><a href="rel" title="/t">'),
+        (b'<a href="http://else/x"><a href="http://[">', b'<a href="http://else/x"><a href="http://[">'),
+        (b'<a href="/proxy/x"><a href="http://pod:80/x/">', b'<a href="/proxy/x"><a href="/proxy/x/">'),
+    ],
+)
+def test_links_of_a_page(page, wanted):
+    """Only links to the backend itself change; text, scripts and links to others stay."""
+    assert rewrite(page, Links("/proxy", "pod:80").rewritten) == wanted
 
 
 async def test_nodes(bench: Bench, network):

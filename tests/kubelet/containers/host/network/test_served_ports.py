@@ -118,6 +118,14 @@ def test_kept_addresses_and_kubelets() -> None:
     assert found[KUBELET].is_outside
 
 
+def test_kubelets_at_other_ports() -> None:
+    """Pods find a kubelet at the usual port, too, whichever it has on the machine."""
+    found = ports_to_serve([], Tables([]), [], [Node("node-1", "127.9.8.7", 18050)], {})
+    assert [*found] == [KUBELET._replace(port=18050), KUBELET]
+    assert [*found.values()] == [found[KUBELET]] * 2
+    assert found[KUBELET].endpoints[0].port == 18050
+
+
 @pytest.mark.parametrize("address", ["0.0.0.0", "127.0.0.1", "192.0.2.7"])
 def test_nodes_with_addresses_of_the_machine(address: str) -> None:
     """Nothing is opened at an address that is no node's alone, nor do pods get to ports of the machine."""
