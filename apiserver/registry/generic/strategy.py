@@ -267,8 +267,8 @@ class Strategy:
         return 0
 
     def policy_of_mark(self, options: Object) -> str:
-        """What becomes of the dependents of an object that `stays_after_delete`; none leaves its finalizers
-        alone."""
+        """Names what becomes of the dependents of an object that `stays_after_delete`; an empty text leaves
+        its finalizers alone."""
         return ""
 
     def mark_deleted(self, obj: Object, ctx: StrategyContext) -> None:

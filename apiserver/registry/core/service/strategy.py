@@ -158,8 +158,8 @@ class ServiceStrategy(BuiltIn):
         return object_meta.validate_object_meta(obj["metadata"], True, check)
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
-        """What a PUT of an absent one's status creates gets neither addresses nor ports: upstream's storage
-        of the status allocates none (NewREST in storage/storage.go)."""
+        """A PUT of an absent one's status allocates neither addresses nor ports, as upstream's storage of the
+        status (NewREST in storage/storage.go)."""
         obj["status"] = {"loadBalancer": {}}
         if ctx.subresource:
             return

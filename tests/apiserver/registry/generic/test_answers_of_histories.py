@@ -214,7 +214,7 @@ async def test_the_generation_of_a_template_outlives_its_status(call) -> None:
 
 
 async def test_dry_runs(call) -> None:
-    """What a store or a controller adds is not in the answer; what the store would drop is."""
+    """The answer has nothing that a controller adds, and what the store would drop."""
     level = {"matchingPrecedence": 9, "priorityLevelConfiguration": {"name": "none"}}
     path = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas"
     made = await call.post(f"{path}?dryRun=All", {"metadata": {"name": "x"}, "spec": level})
