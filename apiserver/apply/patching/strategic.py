@@ -515,11 +515,12 @@ def _take(merged: Object, name: str, value: Any) -> None:
 
 
 def _without_nulls(value: Any) -> Any:
-    """Null members of maps go; null elements of lists stay."""
+    """Takes null members of maps out of the patch itself; null elements of lists stay."""
     if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
-    if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
+        for key in [key for key, item in value.items() if item is None]:
+            del value[key]
+    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        _without_nulls(item)
     return value
 
 

@@ -104,4 +104,4 @@ def _has_json_names(schema: Schema) -> bool:
 
 
 def _is_enabled(field: Field | None, gates: FeatureGates) -> bool:
-    return field is None or all(gates.enabled(name) for name in field.gates)
+    return field is None or not any(gates.is_off(name) for name in field.gates)

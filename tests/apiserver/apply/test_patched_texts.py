@@ -56,7 +56,7 @@ async def secret(api):
 async def test_objects_that_a_patch_reads_are_written_with_sorted_keys(
     api, secret, kind, patch, order, labels, why
 ):
-    """What a patch does not read stays in the order of the struct."""
+    """Objects that no operation reads stay in the order of the struct."""
     answer = await api.patch(secret, patch, kind)
 
     assert answer.status == 422
@@ -74,7 +74,7 @@ async def test_objects_that_a_patch_reads_are_written_with_sorted_keys(
 async def test_an_object_without_a_version_has_the_fields_of_the_internal_type(
     api, secret, validation, status
 ):
-    """That type has no JSON names but those of the metadata in it."""
+    """The type has no JSON names but those of the metadata in it."""
     patch = [{"op": "move", "path": "/metadata", "from": "/type"}, {"op": "remove", "path": "/apiVersion"}]
 
     answer = await api.patch(f"{secret}?fieldValidation={validation}", patch, "json")

@@ -50,6 +50,11 @@ def in_pod(**spec):
             f"{POD_MAP}]]]]",
             'strict decoding error: unknown field "spec.template.spec.containers[0].imgae"',
         ),
+        (  # nulls have been taken, too
+            in_pod(affinity={"a": None, "podAffinity": {"b": None}}, dnsPolicy=1),
+            f"{POD_MAP}affinity:map[podAffinity:map[]] dnsPolicy:1]]]]",
+            "cannot convert int64 to v1.DNSPolicy",
+        ),
         (  # the directive has been taken
             {"$patch": "replace", "spec": True},
             "map[spec:true]",
