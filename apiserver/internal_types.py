@@ -16,6 +16,7 @@ from typing import Any
 
 from kubeskew.apimachinery.go_formats import as_written
 from kubeskew.apimachinery.golang.device_structs import imported_struct
+from kubeskew.apimachinery.golang.roundtrip import WithEmpties
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version, entry
 
@@ -64,7 +65,8 @@ class InternalTypes:
             return _sorted(value)
         if sort == "core.PodSpec":
             value = _internal_pod(value)
-        given = {name.lower(): item for name, item in value.items()}
+        empties = value.empties.items() if isinstance(value, WithEmpties) else ()
+        given = {name.lower(): item for name, item in (*value.items(), *empties)}
         found: Object = {}
         for name, inner in _fields_of(self._version)[sort]:
             if inner == "m":

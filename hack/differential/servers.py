@@ -5,7 +5,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import aiohttp
 from transcripts import Run
 
 from benchmarks.real_servers import ROOT, TOKEN, RealServer, free_port, listening, real_server
+from benchmarks.server import until_ready
 
 _READY_SECONDS = 60.0
 _STORAGE = "--storage-media-type=application/vnd.kubernetes.protobuf"  # the default: empty lists are null
@@ -91,6 +92,7 @@ async def _emulated_server(real: RealServer, patch: str, flags: list[str]) -> As
     try:
         async with asyncio.timeout(_READY_SECONDS):
             await listening(process, port, directory)
+            await until_ready(replace(real, port=port, directory=directory))
         yield port
     finally:
         process.terminate()
