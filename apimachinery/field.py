@@ -4,7 +4,7 @@ Source: k8s.io/apimachinery/pkg/util/validation/field/errors.go, 1.36.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -28,6 +28,14 @@ class InternalValue:
 
     value: Any
     sort: str
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedValue:
+    """A value that `render` writes when the error is."""
+
+    value: Any
+    render: Callable[[Any], str]
 
 
 class ErrorType(StrEnum):
@@ -113,6 +121,8 @@ def show(value: Any) -> str:
         return str(value)
     if isinstance(value, InternalValue):
         return show(value.value)
+    if isinstance(value, RenderedValue):
+        return value.render(value.value)
     if isinstance(value, str):
         return quoted(value)
     return json.dumps(as_written(value), ensure_ascii=False, separators=(",", ":")).translate(_HTML)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from kubeskew.apimachinery.go_formats import quoted
 from kubeskew.apimachinery.memo import remembered
 
 NameCheck = Callable[[str, bool], list[str]]
@@ -162,6 +163,12 @@ def path_segment(name: str, prefix: bool = False) -> list[str]:
     if not prefix and name in {".", ".."}:
         return [f"may not be '{name}'"]
     return [f"may not contain '{bad}'" for bad in "/%" if bad in name]
+
+
+def resource_name_error(name: str) -> str:
+    """Returns what client-go says of a name that it cannot put into a path; empty if it can."""
+    texts = path_segment(name)
+    return f"invalid resource name {quoted(name)}: [{' '.join(texts)}]" if texts else ""
 
 
 # --- keys and values --------------------------------------------------------------------------------------

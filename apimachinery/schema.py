@@ -70,3 +70,4 @@ class Field:
     omit_empty: bool = True  # Go's omitempty: an empty value is not written
     pointer: bool = False  # Go pointer: present-but-zero differs from absent
     rules: Rules = ()  # of declarative validation
+    embedded: tuple[str, ...] = ()  # Go structs inside the struct that the field is in, as errors show them

@@ -196,7 +196,9 @@ class VolumeFeatures(FeatureTable):
     selinux_mounts: bool = since(27) | gate("SELinuxMountReadWriteOncePod")  # default of seLinuxMount
     counts_change: bool = gate("MutableCSINodeAllocatableCount")  # a CSINode's allocatable may be updated
     any_affinity_values: bool = until(32)  # required node affinity may have values that no label can have
-    driver_required_alone: bool = since(35)  # a CSI volume without a driver has no second error for its name
+    driver_required_alone: bool = since(35)  # a CSI driver without a name has no second error for it
+    limit_scaling: bool = gate("VolumeLimitScaling")  # default of preventPodSchedulingIfMissing
+    attachments_checked_whole: bool = since(36)  # by all rules at once, and a changed one as a new one
 
 
 class AccountFeatures(FeatureTable):
@@ -300,6 +302,7 @@ class RequestFeatures(FeatureTable):
     # Watching and selecting
     # A watch at /api/v1/watch/namespaces/NAME looks for Namespaces inside of that namespace, and finds none.
     watches_within_namespace: bool = bug("k8s-125145")
+    weighs_selectors: bool = gate("AuthorizeWithSelectors")  # reviews may name selectors
     custom_field_selectors: bool = gate("CustomResourceFieldSelectors")
 
     # Deletion options, users and errors

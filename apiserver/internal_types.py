@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from kubeskew.apimachinery.go_formats import as_written
+from kubeskew.apimachinery.golang.device_structs import imported_struct
+from kubeskew.apimachinery.golang.roundtrip import WithEmpties
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version, entry
 
@@ -40,6 +42,11 @@ class InternalTypes:
         self._version = version
         self._unified = unified
 
+    @property
+    def escapes(self) -> bool:
+        """Texts whose Go type has a name are written as JSON, since the same release."""
+        return self._unified
+
     def shown(self, value: Any, sort: str) -> Any:
         """`sort` is a type: `core.PodSpec`, with `*` before it for a pointer, `[` for a list, `{` for a
         map.
@@ -58,11 +65,12 @@ class InternalTypes:
             return _sorted(value)
         if sort == "core.PodSpec":
             value = _internal_pod(value)
-        given = {name.lower(): item for name, item in value.items()}
+        empties = value.empties.items() if isinstance(value, WithEmpties) else ()
+        given = {name.lower(): item for name, item in (*value.items(), *empties)}
         found: Object = {}
         for name, inner in _fields_of(self._version)[sort]:
             if inner == "m":
-                found |= _sorted(value.get("metadata") or {})
+                found |= imported_struct(_sorted(value.get("metadata") or {}), "metav1.ObjectMeta")
             else:
                 found[name] = self.shown(given.get(_external(name)), inner)
         return found

@@ -166,7 +166,8 @@ def _definition(base: _Document | None, change: _Document, minor: int, specs: li
         if spec is not None:
             fields[name] = len(specs)
             specs.append(spec)
-    first = {name: fields[name] for name in ("kind", "apiVersion", "metadata") if name in fields}
+    head = ("kind", "apiVersion", "metadata")
+    first = {name: fields[name] for name in head if name in fields} if "apiVersion" in fields else {}
     ordered = first | dict(sorted(fields.items()))
     return {name: value for name, value in kept.items() if name != "f"} | {
         "in": [[minor, minor]],

@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 from kubeskew.apimachinery.catalogue import data
+from kubeskew.apimachinery.catalogue.json_fields import FILE, JsonFields
 from kubeskew.apimachinery.resources import GroupVersionKind
 from kubeskew.apimachinery.schema import JSON, Field, Kind, Rules, Schema
 from kubeskew.apimachinery.versions import Version
@@ -51,15 +52,22 @@ class Types(Mapping[str, Schema]):
     Iterating is cheap; a schema is built when it is looked up.
     """
 
-    def __init__(self, document: Mapping[str, Any], minor: int, imported: str = "") -> None:
+    def __init__(
+        self,
+        document: Mapping[str, Any],
+        minor: int,
+        imported: str = "",
+        json_fields: Mapping[str, Any] | None = None,
+    ) -> None:
         """`document` is a catalogue (`kubeskew/releases/catalogue/assembly.py` has its shape); `imported` is
-        the name of its release if that was imported."""
+        the name of its release if that was imported, `json_fields` its own order of fields."""
         self._minor = minor
         self._imported = imported
         self._kinds: dict[str, str] = document["kinds"]
         self._specs: list[dict[str, Any]] = document["specs"]
         self._entries: dict[str, Any] = document["definitions"]
         self._rules: list[Rules] = document.get("rules", [])
+        self._json = JsonFields(minor, json_fields)
         self._built: dict[str, Schema] = {}
         self._fields: dict[int, Field] = {}
         self._named: dict[str, GroupVersionKind] = {}
@@ -125,12 +133,19 @@ class Types(Mapping[str, Schema]):
             rules=rules.get("", ()),
         )
         self._built[name] = schema  # before its fields: types may contain themselves
-        for field, history in entry["f"].items():
-            index = self._at(history)
+        places = self._json.of(name)
+        histories = entry["f"]
+        for field in [
+            *(each for each in places if each in histories),
+            *(each for each in histories if each not in places),
+        ]:
+            index = self._at(histories[field])
             if index is not None:
                 built_field = self._field(index)
-                own = rules.get(field)
-                fields[field] = replace(built_field, rules=own) if own else built_field
+                own = rules.get(field, ())
+                embedded = places.get(field, ()) if self._json.named else ()
+                changed = own or embedded
+                fields[field] = replace(built_field, rules=own, embedded=embedded) if changed else built_field
         return schema
 
     def _at(self, history: Any) -> int | None:
@@ -202,4 +217,5 @@ def types_of(version: Version) -> Types:
 @cache
 def _types_of(version: Version) -> Types:
     document, minor, _ = data.release(version)
-    return Types(document, minor, str(version) if version.imported_from is not None else "")
+    imported = str(version) if version.imported_from is not None else ""
+    return Types(document, minor, imported, version.document(FILE.name))

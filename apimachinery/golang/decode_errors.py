@@ -92,7 +92,7 @@ class _Finder:
         for key, item in value.items():
             field = schema.fields.get(key)
             if field is not None:
-                self.walk(item, field.schema, name, child(path, key))
+                self.walk(item, field.schema, name, child(path, ".".join((*field.embedded, key))))
 
     def _map(self, value: Any, schema: Schema, struct: str, path: str) -> None:
         if not isinstance(value, dict):

@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 from importlib.resources import files
 from typing import Any, Final
 
-from kubeskew.apimachinery.field import Unquoted, show
+from kubeskew.apimachinery.field import RenderedValue, show
 from kubeskew.apimachinery.go_formats import quoted
 from kubeskew.apimachinery.golang.raw_extensions import text_of
 from kubeskew.apimachinery.quantity import Quantity
@@ -54,11 +54,11 @@ class DeviceStructs:
         self._as_json = is_between(minor, _JSON_SINCE, None)
         self._shows_zero_time = not is_between(minor, _OMITS_ZERO_TIME, None)
 
-    def shown(self, value: Any, type_: str) -> Unquoted:
-        """Text in an error for a value that has JSON's names; `type_` is its internal type."""
+    def shown(self, value: Any, type_: str) -> RenderedValue:
+        """A value that has JSON's names, for an error; `type_` is its internal type."""
         if self._as_json:
-            return Unquoted(show(self._json(value, type_)))
-        return Unquoted(self._go(value, type_.removeprefix("*")))
+            return RenderedValue(value, lambda value: show(self._json(value, type_)))
+        return RenderedValue(value, lambda value: self._go(value, type_.removeprefix("*")))
 
     @cached_property
     def _types(self) -> Types:

@@ -27,6 +27,35 @@ _KEPT_SCHEMAS: Final = 4096
 _ZERO_TIME: Final = datetime(1, 1, 1, tzinfo=UTC)
 
 
+class WithEmpties(dict[str, Any]):
+    """An object of which empty lists or maps were left out: Go does not write them, but tells them from none
+    as long as it has the struct. `empties` are those, by field; they count neither in comparisons nor when
+    the object is written, and are lost when it is stored."""
+
+    __slots__ = ("empties",)
+
+    def __init__(self, value: dict[str, Any], empties: dict[str, Any]) -> None:
+        super().__init__(value)
+        self.empties = empties
+
+    def copy(self) -> "WithEmpties":
+        return WithEmpties(self, dict(self.empties))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return WithEmpties, (dict(self), self.empties)
+
+
+def given(value: Any, name: str) -> Any:
+    """Returns the value of a field, an empty list or map also where Go would not write it."""
+    found = value.get(name)
+    return value.empties.get(name) if found is None and isinstance(value, WithEmpties) else found
+
+
+def has_empties(value: Any) -> bool:
+    """True for an object whose fields are not all nil in Go, though it may be written as an empty one."""
+    return isinstance(value, WithEmpties)
+
+
 class WrongShape(Exception):  # noqa: N818 - the answer to it is made by its catcher
     """A value does not have the Go type of the schema."""
 
@@ -288,6 +317,7 @@ def _object(schema: Schema) -> Normaliser:  # noqa: C901 - the one hot loop, kep
         if not steps and fields:
             prepare()
         written: dict[str, Any] = {}
+        empties: dict[str, Any] | None = dict(value.empties) if value.__class__ is WithEmpties else None
         for key, item in value.items():
             step = steps.get(key)
             if step is None:
@@ -300,12 +330,16 @@ def _object(schema: Schema) -> Normaliser:  # noqa: C901 - the one hot loop, kep
                 continue
             walk, drops = step
             result = item if walk is _string and item.__class__ is str else walk(item, unknown)
-            if result is None or (drops and not result):
+            if result is None:
+                continue
+            if drops and not result:
+                if result.__class__ is list or result.__class__ is dict:
+                    empties = {**(empties or {}), key: result}
                 continue
             written[key] = result
         for key, field in unset:
             if key not in written:
                 written[key] = None if field.pointer else zero(field.schema)
-        return written
+        return WithEmpties(written, empties) if empties else written
 
     return run

@@ -8,11 +8,16 @@ from collections.abc import Callable
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.golang import decode_errors
+from kubeskew.apimachinery.golang.decode_errors import ShapeError
+from kubeskew.apimachinery.golang.field_order import in_order
 from kubeskew.apimachinery.golang.raw_extensions import raw_fields
 from kubeskew.apimachinery.golang.roundtrip import WrongShape
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apiserver.apply.managedfields.field_manager import gvk as gvk_text
+from kubeskew.apiserver.apply.managedfields.field_manager import manager_name
 from kubeskew.apiserver.apply.patching.json_patch import sort_along
 from kubeskew.apiserver.caching.offload import offload
+from kubeskew.apiserver.decoding.decoder import MAX_OBJECT_DEPTH, check_depth
 from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.media_types import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from kubeskew.apiserver.http.parameters import WriteOptions
@@ -54,7 +59,7 @@ async def patch(request: Request, scope: Scope) -> Response:
     write = write_of(request, scope, dry_run=options.dry_run)
     codec, registry = scope.services.codec, scope.registry
     config = await in_thread(body, lambda: read_configuration(body)) if apply else None
-    patcher = _patcher(request, scope, body, content_type, options.field_validation)
+    patcher = _patcher(request, scope, body, content_type, options.field_validation, write)
 
     async def transform(current: Object | None) -> Object:
         if current is None and not apply:  # even of a kind that a PUT may create
@@ -81,22 +86,40 @@ async def patch(request: Request, scope: Scope) -> Response:
 # --- the three patches -------------------------------------------------------------------------------------
 
 
-def _patcher(request: Request, scope: Scope, body: bytes, content_type: str, validation: str) -> Patcher:
+def _patcher(
+    request: Request, scope: Scope, body: bytes, content_type: str, validation: str, write: WriteRequest
+) -> Patcher:
     """Patched objects are decoded and defaulted as if they had been sent."""
 
     def strategic(live: Object) -> Object:
         resource = scope.resource
         found = patches.strategically_patched(live, body, resource.gvk, resource.schema, validation)
         request.warnings.extend(found.warnings)
+        write.given = lambda: found.merged
         found.object.setdefault("metadata", {})
         return scope.services.codec.default(found.object, resource)
 
     def plain(live: Object) -> Object:
-        live = sorted_maps(live) if scope.resource.custom else live
+        if scope.resource.custom:
+            return read(sorted_maps(live))
+        warnings = len(request.warnings)
+        try:
+            obj = read(live)
+            if len(request.warnings) == warnings:
+                return obj
+        except errors.StatusError:
+            pass
+        del request.warnings[warnings:]
+        return read(
+            in_order(live, scope.resource.schema), ordered=True
+        )  # errors show the order of Go's fields
+
+    def read(live: Object, *, ordered: bool = False) -> Object:
         whole = scope.services.features.requests.whole_patches
-        value, strict = patches.patched(live, body, content_type, validation, whole=whole)
+        value, strict = patches.patched(live, body, content_type, validation, whole=whole, ordered=ordered)
         if scope.resource.custom and content_type == MERGE_PATCH:
             value = sorted_maps(value)
+        write.given = lambda: value
         raw = None if scope.resource.custom else raw_fields(scope.resource.schema)
         if raw is not None and content_type == JSON_PATCH:
             sort_along(value, body)
@@ -145,13 +168,10 @@ def _applied(
         )
     except WrongShape:  # met when the result is converted for managers of other versions
         why = decode_errors.explain(config.value, scope.resource.schema)
-        raise patches.unreadable(config.value, why) from None
+        raise _unconverted(config, why) from None
     check_repeated(request, config, options.field_validation)
-    obj = (
-        _defaulted(scope, live, new)
-        if scope.resource.custom
-        else patches.decoded(request, scope, new, "Ignore")
-    )
+    write.given = lambda: new
+    obj = _defaulted(scope, live, new) if scope.resource.custom else _converted(scope, new, config)
     raw = None if scope.resource.custom else raw_fields(scope.resource.schema)
     if raw is not None:
         raw.sort(obj)
@@ -162,6 +182,27 @@ def _applied(
     check_namespace(obj, scope, request.info.namespace)
     check_name(obj, request.info.name)
     return obj
+
+
+def _converted(scope: Scope, merged: Object, config: Configuration) -> Object:
+    """The merged object becomes one of a Go type, with defaults, without JSON in between; raises 500."""
+    resource = scope.resource
+    try:
+        check_depth(merged, MAX_OBJECT_DEPTH)
+        obj = patches.typed(merged, resource.schema)[0]
+    except ShapeError as error:
+        raise _unconverted(config, str(error)) from None
+    except ValueError as error:
+        raise errors.bad_request(str(error)) from None
+    obj["apiVersion"], obj["kind"] = resource.api_version, resource.kind
+    obj.setdefault("metadata", {})
+    return scope.services.codec.default(obj, resource)
+
+
+def _unconverted(config: Configuration, why: str) -> errors.StatusError:
+    what = f"failed to convert new object ({manager_name(config.value)}) to proper version"
+    kind = gvk_text(config.value)
+    return errors.StatusError(500, "", f"{what}: unable to convert unstructured object to {kind}: {why}")
 
 
 def _defaulted(scope: Scope, live: Object | None, merged: Object) -> Object:

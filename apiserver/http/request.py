@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import parse_qs, unquote
 
 from kubeskew.apiserver.user import User
@@ -211,6 +211,7 @@ class Request:
     request_id: str = ""
     size: int = 0  # of the body, in bytes, once it has been read
     warnings: list[str] = field(default_factory=list)
+    given: Callable[[], Any] | None = None  # returns the object in the body, as it was sent
     known_at: float = 0.0  # monotonic time of its authentication
     answered_at: float = 0.0  # monotonic time of its handler's answer, if it had a seat
     _held: ExitStack | None = None

@@ -12,6 +12,7 @@ from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.golang.roundtrip import given
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.schema import Kind, Schema
 from kubeskew.apiserver.features import Features
@@ -44,9 +45,9 @@ def fill(obj: Object, **values: Any) -> None:
 
 
 def fill_null(obj: Object, **values: Any) -> None:
-    """Fields are set if they are absent (a nil pointer in Go): an explicit zero stays."""
+    """Fields are set if they are absent (nil in Go): an explicit zero stays, and so does an empty list."""
     for name, value in values.items():
-        if obj.get(name) is None:
+        if given(obj, name) is None:
             obj[name] = value
 
 

@@ -7,16 +7,20 @@ pkg/apis/authorization/validation/validation.go, k8s.io/apiserver/pkg/endpoints/
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from kubeskew.apimachinery import field, names
 from kubeskew.apimachinery.clock import Clock, timestamp
 from kubeskew.apimachinery.errors import GroupKind, bad_request, invalid
 from kubeskew.apimachinery.field import OMITTED, ErrorType, FieldError
 from kubeskew.apimachinery.golang.roundtrip import normalise
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.selectors.label_requirements import SelectorError
+from kubeskew.apimachinery.selectors.labels import LabelSelector
 from kubeskew.apiserver.authentication import TokenError
 from kubeskew.apiserver.authentication.authenticator import UnionAuthenticator
 from kubeskew.apiserver.authorization import Authorizer
 from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.media_types import WITHOUT_TABLES
+from kubeskew.apiserver.http.parameters import FieldSelector
 from kubeskew.apiserver.http.request import Request, RequestInfo, Response
 from kubeskew.apiserver.registry.requests import responses
 from kubeskew.apiserver.registry.requests.scope import (
@@ -31,6 +35,7 @@ from kubeskew.apiserver.registry.requests.scope import (
 from kubeskew.apiserver.user import User
 
 _AUTHORIZATION = "authorization.k8s.io"
+_SIGNS = {"In": "=", "NotIn": "!="}  # of what field selectors can say
 _ATTRIBUTES = ("verb", "group", "version", "resource", "subresource", "namespace", "name")
 
 
@@ -122,8 +127,44 @@ def _subject(spec: Object) -> User:
 
 def _decided(review: Object, user: User, reviewer: Reviewer) -> Object:
     decision = reviewer.authorizer.authorize(user, _question(review["spec"]))
-    status = {"allowed": decision.allowed, "denied": decision.denied, "reason": decision.reason}
+    status: Object = {"allowed": decision.allowed, "denied": decision.denied, "reason": decision.reason}
+    if ignored := "; ".join(_ignored(review["spec"].get("resourceAttributes") or {})):
+        status["evaluationError"] = ignored
     return {**review, "status": status}
+
+
+def _ignored(asked: Object) -> Iterator[str]:
+    """Names the selectors of which something cannot be read (BuildEvaluationError in
+    pkg/registry/authorization/util/helpers.go)."""
+    for name, is_readable in (("fieldSelector", _is_field_term), ("labelSelector", _is_label_term)):
+        selector = asked.get(name) or {}
+        requirements = selector.get("requirements") or ()
+        readable = [is_readable(requirement) for requirement in requirements]
+        if requirements and not all(readable):
+            partially = "partially " if any(readable) else ""
+            yield f"spec.resourceAttributes.{name} {partially}ignored due to parse error"
+        elif selector.get("rawSelector") and not _is_text_readable(name, selector["rawSelector"]):
+            yield f"spec.resourceAttributes.{name} ignored due to parse error"
+
+
+def _is_text_readable(name: str, text: str) -> bool:
+    try:
+        FieldSelector.parse(text) if name == "fieldSelector" else LabelSelector.parse(text)
+    except SelectorError:
+        return False
+    return True
+
+
+def _is_field_term(requirement: Object) -> bool:
+    return requirement.get("operator") in _SIGNS and len(requirement.get("values") or ()) == 1
+
+
+def _is_label_term(requirement: Object) -> bool:
+    try:
+        LabelSelector.from_object({"matchExpressions": [requirement]})
+    except SelectorError:
+        return False
+    return True
 
 
 def _question(spec: Object) -> RequestInfo:
@@ -141,11 +182,10 @@ def _selector(selector: Object) -> str:
     """Clients would write the selector in this form; what cannot be said in it is left out."""
     if selector.get("rawSelector"):
         return str(selector["rawSelector"])
-    signs = {"In": "=", "NotIn": "!="}
     return ",".join(
-        f"{requirement.get('key', '')}{signs[requirement['operator']]}{requirement['values'][0]}"
+        f"{requirement.get('key', '')}{_SIGNS[requirement['operator']]}{requirement['values'][0]}"
         for requirement in selector.get("requirements") or ()
-        if requirement.get("operator") in signs and len(requirement.get("values") or ()) == 1
+        if _is_field_term(requirement)
     )
 
 
@@ -180,14 +220,27 @@ def _attribute_errors(review: Object) -> Iterator[FieldError]:
             why = f"when {path} is specified, requirements or rawSelector is required"
             yield FieldError(ErrorType.REQUIRED, f"{path}.requirements", OMITTED, why)
         for position, requirement in enumerate(requirements):
-            yield from _requirement_errors(requirement, f"{path}.requirements[{position}]")
+            at = f"{path}.requirements[{position}]"
+            if name == "fieldSelector":
+                if not requirement.get("key"):
+                    yield FieldError(ErrorType.REQUIRED, f"{at}.key", OMITTED, "must be specified")
+                yield from _values_errors(requirement, at)
+            else:
+                yield from _values_errors(requirement, at)
+                yield from _label_errors(requirement, at)
 
 
-def _requirement_errors(requirement: Object, path: str) -> Iterator[FieldError]:
+def _label_errors(requirement: Object, path: str) -> Iterator[FieldError]:
+    key = requirement.get("key") or ""
+    yield from (field.invalid(f"{path}.key", key, text) for text in names.qualified_name(key))
+    for position, value in enumerate(requirement.get("values") or ()):
+        at = f"{path}.values[{position}]"
+        yield from (field.invalid(at, value, text) for text in names.label_value(value))
+
+
+def _values_errors(requirement: Object, path: str) -> Iterator[FieldError]:
     """Unknown operators are let through: newer clients may know more."""
     operator, values = requirement.get("operator"), requirement.get("values") or []
-    if not requirement.get("key"):
-        yield FieldError(ErrorType.REQUIRED, f"{path}.key", OMITTED, "must be specified")
     if operator in {"In", "NotIn"} and not values:
         why = "must be specified when `operator` is 'In' or 'NotIn'"
         yield FieldError(ErrorType.REQUIRED, f"{path}.values", OMITTED, why)
@@ -228,6 +281,12 @@ def _local_errors(review: Object) -> Iterator[FieldError]:
         yield FieldError(ErrorType.INVALID, "spec.nonResourceAttributes", _internal(plain), why)
 
 
+def _drop_selectors(review: Object) -> None:
+    attributes = (review.get("spec") or {}).get("resourceAttributes") or {}
+    for name in ("fieldSelector", "labelSelector"):
+        attributes.pop(name, None)
+
+
 async def post_review(request: Request, scope: Scope) -> Response:
     """The review comes back with 201, its status filled in."""
     form = responses.form_of(request, WITHOUT_TABLES)
@@ -236,6 +295,8 @@ async def post_review(request: Request, scope: Scope) -> Response:
     check_namespace(question, scope, request.info.namespace)
     wipe_system_metadata(question)
     write = write_of(request, scope, dry_run=options.dry_run)
+    if not scope.services.features.requests.weighs_selectors:
+        _drop_selectors(question)
     question = managed(request, scope, None, question, write, options.field_manager)
     await admit_posted(request, scope, question, dry_run=options.dry_run)
     services = scope.services

@@ -277,7 +277,9 @@ def check_openapi(
     _check_below(props, path, compiler, context, place, root, found)
     found.schema += _extension_rules(props, path)
     rules = props.get("x-kubernetes-validations") or []
-    found.schema += rule_validation.check_rule_texts(rules, path, props)
+    # Paths are followed along structural schemas alone.
+    followed = props if any(rule.get("fieldPath") for rule in rules) and not no_structure(props) else None
+    found.schema += rule_validation.check_rule_texts(rules, path, followed)
     if rules and not found.schema and context is not None:
         found.rules += compiler.check(props, path, context, place.uncorrelatable)
     return found

@@ -96,7 +96,8 @@ def excess(name: str, cost: int, limit: int) -> str:
     return f"{name} exceeds budget by factor of {shown} {_ADVICE}"
 
 
-def check_rule_texts(rules: Sequence[Object], path: str, props: Object) -> list[FieldError]:
+def check_rule_texts(rules: Sequence[Object], path: str, props: Object | None) -> list[FieldError]:
+    """`props` is None where no path of a rule is followed."""
     at = child(path, "x-kubernetes-validations")
     return [
         error
@@ -118,7 +119,7 @@ def _text(rule: Object, at: str) -> Iterator[FieldError]:
         yield required(f"{at}.message", "message must be specified if rule contains line breaks")
 
 
-def _rest(rule: Object, at: str, props: Object) -> Iterator[FieldError]:
+def _rest(rule: Object, at: str, props: Object | None) -> Iterator[FieldError]:
     expression, reason = rule.get("messageExpression") or "", rule.get("reason")
     if expression and not expression.strip():
         yield required(f"{at}.messageExpression", "messageExpression must be non-empty if specified")
@@ -129,7 +130,7 @@ def _rest(rule: Object, at: str, props: Object) -> Iterator[FieldError]:
         yield invalid(f"{at}.fieldPath", path, "must be non-empty if specified")
     if _BREAK.search(path):
         yield invalid(f"{at}.fieldPath", path, "must not contain line breaks")
-    if path and not _names_field(path, props):
+    if path and props is not None and not _names_field(path, props):
         yield invalid(f"{at}.fieldPath", path, "must be a valid path")
 
 

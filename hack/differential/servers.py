@@ -5,7 +5,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,10 @@ import aiohttp
 from transcripts import Run
 
 from benchmarks.real_servers import ROOT, TOKEN, RealServer, free_port, listening, real_server
+from benchmarks.server import until_ready
 
 _READY_SECONDS = 60.0
+_STORAGE = "--storage-media-type=application/vnd.kubernetes.protobuf"  # the default: empty lists are null
 
 
 class HistoryRun(Run):
@@ -51,7 +53,7 @@ async def servers(binaries: Path, minor: str, patch: str, gates: Mapping[str, bo
         else []
     )
     async with AsyncExitStack() as stack:
-        real = await stack.enter_async_context(real_server(binaries, minor, "etcd", extra=flags))
+        real = await stack.enter_async_context(real_server(binaries, minor, "etcd", extra=[_STORAGE, *flags]))
         ours = await stack.enter_async_context(_emulated_server(real, patch, flags))
         connector = aiohttp.TCPConnector(ssl=False, limit=0)
         http = await stack.enter_async_context(
@@ -90,6 +92,7 @@ async def _emulated_server(real: RealServer, patch: str, flags: list[str]) -> As
     try:
         async with asyncio.timeout(_READY_SECONDS):
             await listening(process, port, directory)
+            await until_ready(replace(real, port=port, directory=directory))
         yield port
     finally:
         process.terminate()

@@ -10,8 +10,8 @@
     openapi.json         what the published documents say beyond the catalogue
     descriptions.json    prose of definitions and fields
     columns.json         prose of table columns
-    numbers.json, internal_types.json, device_structs.json
-                         layouts of Go structs: protobuf numbers, names in errors
+    numbers.json, internal_types.json, device_structs.json, json_fields.json
+                         layouts of Go structs: protobuf numbers, names in errors, order in JSON
     code.json            digests of the source files whose behaviour kubeskew has from the base
 
 Nothing of a tree is executed.
@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 from kubeskew.apimachinery import gates as gate_table
 from kubeskew.apimachinery.catalogue import data
+from kubeskew.apimachinery.catalogue.json_fields import FILE as FIELDS_FILE
 from kubeskew.apimachinery.catalogue.types import Types
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.resources import GroupVersionKind
@@ -44,6 +45,7 @@ from kubeskew.releases.tree import (
     gates,
     go_types,
     internal_types,
+    json_fields,
     printer_columns,
     protobuf_numbers,
     resource_gates,
@@ -114,6 +116,7 @@ def read_release(
     files["numbers.json"] = protobuf_numbers.needed(
         protobuf_numbers.protobuf_numbers(tree), catalogue["definitions"]
     )
+    files[FIELDS_FILE.name] = json_fields.json_fields(tree, catalogue["definitions"])
     files[facts.FILE.name] = _documents(tree, catalogue, minor, base)
     release = ImportedRelease(
         name, str(base), tree.minor, tree.commit, counts(files), reported(reading, catalogue, base)

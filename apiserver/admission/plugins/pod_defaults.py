@@ -11,6 +11,9 @@ and pkg/registry/scheduling/priorityclass/storage/storage.go (which deletes none
 
 from typing import Any
 
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.golang.roundtrip import given
+from kubeskew.apimachinery.names import resource_name_error
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quota.amounts import amounts
 from kubeskew.apiserver.admission import CREATE, DELETE, UPDATE, Attributes, Plugin
@@ -161,7 +164,7 @@ class RuntimeClass(Plugin):
         overhead = found.get("overhead")
         if overhead is not None:
             fixed = overhead.get("podFixed") or {}
-            if spec.get("overhead") is not None and amounts(spec["overhead"]) != amounts(fixed):
+            if given(spec, "overhead") is not None and amounts(spec.get("overhead")) != amounts(fixed):
                 raise attributes.refuse(_OTHER_OVERHEAD)
             spec["overhead"] = dict(fixed)
         if found.get("scheduling") is not None:
@@ -172,12 +175,12 @@ class RuntimeClass(Plugin):
         found = await self._class(attributes)
         if pod is None:
             return
-        given = pod["spec"].get("overhead")
+        own = given(pod["spec"], "overhead")
         overhead = (found or {}).get("overhead")
         if overhead is not None:
-            if amounts(overhead.get("podFixed")) != amounts(given):
+            if amounts(overhead.get("podFixed")) != amounts(own):
                 raise attributes.refuse(_OTHER_OVERHEAD)
-        elif given is not None:
+        elif own is not None:
             raise attributes.refuse(_OWN_OVERHEAD)
 
     async def _class(self, attributes: Attributes) -> Object | None:
@@ -191,6 +194,8 @@ class RuntimeClass(Plugin):
             await self._store.refresh()
             entry = self._store.get(key)
         if entry is None:
+            if why := resource_name_error(name):  # not an error of the API, so none that it answers with
+                raise StatusError(500, "", why)
             raise attributes.refuse(f'pod rejected: RuntimeClass "{name}" not found')
         found: Object = object_of(entry)
         return found

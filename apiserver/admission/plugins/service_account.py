@@ -6,6 +6,7 @@ Source: k8s.io/kubernetes/plugin/pkg/admission/serviceaccount/admission.go, 1.36
 from collections.abc import Iterator
 
 from kubeskew.apimachinery.errors import GroupResource, not_found
+from kubeskew.apimachinery.names import resource_name_error
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission import CREATE, UPDATE, Attributes, Plugin
 from kubeskew.apiserver.admission.services import AdmissionServices
@@ -88,7 +89,8 @@ class ServiceAccount(Plugin):
                 entry = self._store.get(key)
             if entry is not None:
                 return self._parsed.of(entry)
-        why = not_found(GroupResource("", "serviceaccount"), name).message
+        # The client with which upstream looks it up may not be able to ask for such a name.
+        why = resource_name_error(name) or not_found(GroupResource("", "serviceaccount"), name).message
         raise attributes.refuse(f"error looking up service account {attributes.namespace}/{name}: {why}")
 
     def _mount(self, spec: Object) -> None:

@@ -139,7 +139,11 @@ def _rank(value: Any) -> tuple[Any, ...]:
 
 
 def _show(value: Any) -> str:
-    """Text is in quotes, the rest is JSON, as Go's value.ToString prints them."""
+    """Text is in quotes and maps have nothing around them, as Go's value.ToString prints them."""
+    if isinstance(value, dict):
+        return "".join(f"{name}={_show(item)}" for name, item in value.items())
+    if isinstance(value, list):
+        return f"[{','.join(map(_show, value))}]"
     return quoted(value) if isinstance(value, str) else orjson.dumps(value).decode()
 
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 from orjson import dumps
 
 from kubeskew.apimachinery.golang.raw_extensions import RAW, RawObject
-from kubeskew.apimachinery.schema import Kind, Schema
+from kubeskew.apimachinery.schema import Field, Kind, Schema
 from kubeskew.apiserver.apply.managedfields import fieldpath
 from kubeskew.apiserver.apply.managedfields.fieldpath import FieldSet
 from kubeskew.apiserver.apply.patching.values import show
@@ -41,6 +41,7 @@ class _Absent:
 ABSENT: Final = _Absent()
 ANY: Final = Schema(Kind.ANY, preserve_unknown=True)
 
+_ZEROS: Final = {Kind.STRING: "", Kind.INTEGER: 0, Kind.NUMBER: 0, Kind.BOOLEAN: False}
 _SHAPES = {Kind.OBJECT: Shape.MAP, Kind.MAP: Shape.MAP, Kind.LIST: Shape.LIST}
 _GO_TYPES = {
     str: "string",
@@ -129,8 +130,8 @@ def _keyed_element(schema: Schema, item: Any) -> str:
     for name in schema.list_keys:
         if name in item:
             keys[name] = item[name]
-        elif name in fields and fields[name].has_default:
-            keys[name] = fields[name].default
+        elif name in fields and (default := _key_default(fields[name])) is not None:
+            keys[name] = default
     if not keys:
         names = " ".join(f'"{name}"' for name in schema.list_keys)
         raise ItemError(
@@ -138,6 +139,15 @@ def _keyed_element(schema: Schema, item: Any) -> str:
             "(and doesn't have default values for any key fields)"
         )
     return fieldpath.keyed(keys)
+
+
+def _key_default(field: Field) -> Any:
+    """Returns a field's default as OpenAPI has it: also the zero value, where Go always writes the field."""
+    if field.has_default:
+        return field.default
+    if field.omit_empty or field.pointer or (field.schema.kind is Kind.STRING and field.schema.format):
+        return None
+    return _ZEROS.get(field.schema.kind)
 
 
 def scalar_problem(schema: Schema, value: Any) -> str:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.field import child, index
 from kubeskew.apimachinery.golang import decode_errors
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.apply.patching.values import PatchError, clone, load, malformed, rejected, size
 from kubeskew.apiserver.decoding import decoder
 from kubeskew.apiserver.decoding.decoder import duplicates
@@ -37,6 +38,7 @@ _TEST_FAILED = "test failed"
 
 Operation = dict[str, Any]
 Step = Callable[[Any, Operation], Any]
+Visit = Callable[[Object], None]
 
 
 class Patch(NamedTuple):
@@ -107,18 +109,41 @@ class _StepError(Exception):
     """An operation failed; the text is upstream's."""
 
 
-def apply_json_patch(doc: Any, patch: bytes | Any, *, whole: bool = True) -> Any:
+class Visited:
+    """Objects that a patch has read: Go writes them with sorted keys, others as they are."""
+
+    def __init__(self) -> None:
+        self._objects: list[Object] = []
+
+    def add(self, value: Object) -> None:
+        self._objects.append(value)
+
+    def sort(self) -> None:
+        """Sorts the keys of each, in place."""
+        for value in self._objects:
+            members = sorted(value.items())
+            value.clear()
+            value.update(members)
+
+
+def apply_json_patch(
+    doc: Any, patch: bytes | Any, *, whole: bool = True, visited: Visited | None = None
+) -> Any:
     """Applies the operations of `patch` (bytes, or their JSON value) to `doc`; raises PatchError.
 
     Before v4.12.0 (not `whole`) the path of a replacement or a test could not be that of all of `doc`.
+    `visited` gets the objects that the operations read.
     """
     operations = _read(patch)
     result = clone(doc)
+    visit = _no_visit if visited is None else visited.add
     steps: dict[str, Step] = {
-        **_STEPS,
-        "copy": _Copier(),
-        "replace": partial(_replace, whole=whole),
-        "test": partial(_test, whole=whole),
+        "add": partial(_add, visit=visit),
+        "remove": partial(_remove, visit=visit),
+        "move": partial(_move, visit=visit),
+        "copy": _Copier(visit, visited),
+        "replace": partial(_replace, whole=whole, visit=visit),
+        "test": partial(_test, whole=whole, visit=visit),
     }
     for operation in operations:
         kind = _member(operation, "op")
@@ -132,6 +157,10 @@ def apply_json_patch(doc: Any, patch: bytes | Any, *, whole: bool = True) -> Any
         except RecursionError:  # copies of copies within themselves
             raise malformed("exceeded max depth") from None
     return result
+
+
+def _no_visit(_: Object) -> None:
+    """Nobody asks which objects were read."""
 
 
 def sort_along(doc: Any, patch: bytes) -> None:
@@ -204,7 +233,7 @@ def _from(operation: Operation, failing: str) -> str:
 # --- finding --------------------------------------------------------------------------------------------
 
 
-def _find(doc: Any, path: str) -> tuple[Any, str] | None:
+def _find(doc: Any, path: str, visit: Visit) -> tuple[Any, str] | None:
     """The object or array that holds the last part of `path` comes with that part; None if there is none."""
     parts = path.split("/")
     if len(parts) < 2:
@@ -215,7 +244,9 @@ def _find(doc: Any, path: str) -> tuple[Any, str] | None:
             holder = _get(holder, _unescape(part))
         except _StepError:
             return None
-        if not isinstance(holder, dict | list):
+        if isinstance(holder, dict):
+            visit(holder)
+        elif not isinstance(holder, list):
             return None
     return holder, _unescape(parts[-1])
 
@@ -270,32 +301,32 @@ def _remove_from(holder: Any, key: str) -> None:
 # --- the operations: each gives the new document --------------------------------------------------------
 
 
-def _add(doc: Any, operation: Operation) -> Any:
+def _add(doc: Any, operation: Operation, *, visit: Visit) -> Any:
     path = _path(operation, "add operation", explain=False)
-    found = _find(doc, path)
+    found = _find(doc, path, visit)
     if found is None:
         raise _StepError(f'add operation does not apply: doc is missing path: "{path}": {_MISSING}')
     _within(f"error in add for path: '{path}'", _add_to, *found, clone(operation.get("value")))
     return doc
 
 
-def _remove(doc: Any, operation: Operation) -> Any:
+def _remove(doc: Any, operation: Operation, *, visit: Visit) -> Any:
     path = _path(operation, "remove operation", explain=False)
-    found = _find(doc, path)
+    found = _find(doc, path, visit)
     if found is None:
         raise _StepError(f'remove operation does not apply: doc is missing path: "{path}": {_MISSING}')
     _within(f"error in remove for path: '{path}'", _remove_from, *found)
     return doc
 
 
-def _replace(doc: Any, operation: Operation, *, whole: bool) -> Any:
+def _replace(doc: Any, operation: Operation, *, whole: bool, visit: Visit) -> Any:
     path = _path(operation, "replace operation")
     value = clone(operation.get("value"))
     if not path and whole:
         if not isinstance(value, dict | list):
             raise _StepError("replace operation value must be object or array: %!w(<nil>)")
         return value
-    found = _find(doc, path)
+    found = _find(doc, path, visit)
     if found is None:
         raise _StepError(f"replace operation does not apply: doc is missing path: {path}: {_MISSING}")
     holder, key = found
@@ -307,16 +338,16 @@ def _replace(doc: Any, operation: Operation, *, whole: bool) -> Any:
     return doc
 
 
-def _move(doc: Any, operation: Operation) -> Any:
+def _move(doc: Any, operation: Operation, *, visit: Visit) -> Any:
     source = _from(operation, "move operation")
-    found = _find(doc, source)
+    found = _find(doc, source, visit)
     if found is None:
         raise _StepError(f"move operation does not apply: doc is missing from path: {source}: {_MISSING}")
     failing = f"error in move for path: '{found[1]}'"
     value = _within(failing, _get, *found)
     _within(failing, _remove_from, *found)
     path = _path(operation, "move operation")
-    found = _find(doc, path)
+    found = _find(doc, path, visit)
     if found is None:
         raise _StepError(
             f"move operation does not apply: doc is missing destination path: {path}: {_MISSING}"
@@ -328,21 +359,25 @@ def _move(doc: Any, operation: Operation) -> Any:
 class _Copier:
     """All `copy` operations of one patch together may add MAX_COPIED bytes."""
 
-    def __init__(self) -> None:
+    def __init__(self, visit: Visit, visited: Visited | None) -> None:
+        self._visit = visit
+        self._visited = visited
         self._copied = 0
 
     def __call__(self, doc: Any, operation: Operation) -> Any:
         source = _from(operation, "copy operation")
-        found = _find(doc, source)
+        found = _find(doc, source, self._visit)
         if found is None:
             raise _StepError(f"copy operation does not apply: doc is missing from path: {source}: {_MISSING}")
         value = _within(f"error in copy for from: '{source}'", _get, *found)
         path = _path(operation, "copy operation", explain=False)
-        found = _find(doc, path)
+        found = _find(doc, path, self._visit)
         if found is None:
             raise _StepError(
                 f"copy operation does not apply: doc is missing destination path: {path}: {_MISSING}"
             )
+        if self._visited is not None:
+            self._visited.sort()  # copies are made of what is written
         self._count(value)
         _within("error while adding value during copy", _add_to, *found, clone(value))
         return doc
@@ -354,11 +389,11 @@ class _Copier:
             raise _StepError(f"Unable to complete the copy, {grown}, exceeding the limit {MAX_COPIED}")
 
 
-def _test(doc: Any, operation: Operation, *, whole: bool) -> Any:
+def _test(doc: Any, operation: Operation, *, whole: bool, visit: Visit) -> Any:
     path = _path(operation, "test operation")
     wanted = operation.get("value")
     if path or not whole:
-        found = _find(doc, path)
+        found = _find(doc, path, visit)
         if found is None:
             raise _StepError(f"test operation does not apply: is missing path: {path}: {_MISSING}")
         value = _within(f"error in test for path: '{path}'", _get, *found)
@@ -366,7 +401,15 @@ def _test(doc: Any, operation: Operation, *, whole: bool) -> Any:
         value = doc
     if not equal(value, wanted):
         raise _StepError(f"testing value {path} failed: {_TEST_FAILED}")
+    _visit_all(value, visit)
     return doc
+
+
+def _visit_all(value: Any, visit: Visit) -> None:
+    if isinstance(value, dict):
+        visit(value)
+    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        _visit_all(item, visit)
 
 
 def _within(failing: str, change: Callable[..., Any], *arguments: Any) -> Any:
@@ -374,13 +417,6 @@ def _within(failing: str, change: Callable[..., Any], *arguments: Any) -> Any:
         return change(*arguments)
     except _StepError as error:
         raise _StepError(f"{failing}: {error}") from None
-
-
-_STEPS: dict[str, Step] = {
-    "add": _add,
-    "remove": _remove,
-    "move": _move,
-}
 
 
 def apply_merge_patch(doc: Any, patch: bytes | Any) -> Any:

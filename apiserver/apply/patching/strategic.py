@@ -16,9 +16,10 @@ k8s.io/apimachinery/pkg/util/strategicpatch/patch.go, 1.36;
 k8s.io/apimachinery/pkg/util/strategicpatch/patch.go, 1.36 (the server's half).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from kubeskew.apimachinery.field import child, index
 from kubeskew.apimachinery.golang import decode_errors
 from kubeskew.apimachinery.golang.decode_errors import ShapeError
 from kubeskew.apimachinery.objects import Object
@@ -63,7 +64,7 @@ def fitted(value: Any, schema: Schema) -> Any:
         case Kind.STRING if schema.format == "byte":
             return _bytes(value)
         case Kind.STRING if schema.format not in _OWN_READERS:
-            return _string(value)
+            return _string(value, schema)
         case Kind.BOOLEAN:
             return _simple(value, bool, "bool")
         case Kind.INTEGER:
@@ -109,9 +110,9 @@ def _bytes(value: Any) -> Any:
     return value
 
 
-def _string(value: Any) -> Any:
+def _string(value: Any, schema: Schema) -> Any:
     if type(value) is int:  # Go would make a character of it
-        raise ShapeError("cannot convert int64 to string")
+        raise ShapeError(f"cannot convert int64 to {decode_errors.go_type(schema)}")
     return _simple(value, str, "string")
 
 
@@ -139,8 +140,26 @@ def _number(value: Any) -> Any:
 
 
 def unknown_fields(value: Any, schema: Schema) -> list[str]:
-    """Texts have the form `unknown field "a.b"`, and are sorted."""
-    return sorted(decode_errors.strict_errors(value, schema))
+    """Texts have the form `unknown field "a.b"`, and are sorted. A path has no keys of maps."""
+    return sorted(f'unknown field "{path}"' for path in _unknown(value, schema, ""))
+
+
+def _unknown(value: Any, schema: Schema | None, path: str) -> Iterator[str]:
+    if schema is None or schema.kind is Kind.ANY:
+        return
+    if isinstance(value, list):
+        for position, item in enumerate(value):
+            yield from _unknown(item, schema.items, index(path, position))
+    elif isinstance(value, dict) and schema.kind is Kind.MAP:
+        for item in value.values():
+            yield from _unknown(item, schema.items, path)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            field = schema.fields.get(key)
+            if field is not None:
+                yield from _unknown(item, field.schema, child(path, key))
+            elif not schema.preserve_unknown:
+                yield child(path, key)
 
 
 def field_of(schema: Schema, name: str) -> Field:
@@ -284,7 +303,8 @@ def _whole_map(patch: Object) -> Object:
     """The directive `replace` leaves the other members, `delete` an empty map."""
     directive = patch[DIRECTIVE]
     if directive == "replace":
-        return {key: value for key, value in patch.items() if key != DIRECTIVE}
+        del patch[DIRECTIVE]
+        return patch
     if directive == "delete":
         return {}
     raise _unknown_directive(directive, patch)
@@ -495,11 +515,12 @@ def _take(merged: Object, name: str, value: Any) -> None:
 
 
 def _without_nulls(value: Any) -> Any:
-    """Null members of maps go; null elements of lists stay."""
+    """Takes null members of maps out of the patch itself; null elements of lists stay."""
     if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
-    if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
+        for key in [key for key, item in value.items() if item is None]:
+            del value[key]
+    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        _without_nulls(item)
     return value
 
 

@@ -12,7 +12,9 @@ from typing import ClassVar
 from kubeskew.apimachinery import names
 from kubeskew.apimachinery.conditions import new_condition
 from kubeskew.apimachinery.field import FieldError, invalid, not_supported, required
+from kubeskew.apimachinery.go_formats import quoted
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apiserver import object_meta
 from kubeskew.apiserver.registry.defaulting import DefaultingContext, struct
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn, SpecKeptStatus
 from kubeskew.apiserver.registry.generic.strategy import UPDATE, Check, Strategy, StrategyContext
@@ -27,11 +29,8 @@ def default_api_service(obj: Object, _: DefaultingContext) -> None:
 
 
 def api_service_errors(obj: Object) -> Iterator[FieldError]:
-    spec, name = obj.get("spec") or {}, obj["metadata"].get("name") or ""
+    spec = obj.get("spec") or {}
     group, version = spec.get("group") or "", spec.get("version") or ""
-    wanted = f"{version}.{group}"
-    if name and name != wanted and not names.path_segment(name):  # else that is its only error
-        yield invalid("metadata.name", name, f'must be `spec.version+"."+spec.group`: "{wanted}"')
     if not group and version != "v1":
         yield required("spec.group", "only v1 may have an empty group and it better be legacy kube")
     wrong = names.dns1123_subdomain(group) if group else []
@@ -114,8 +113,16 @@ class APIServiceStrategy(BuiltIn):
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
         new["status"] = copy.deepcopy(old.get("status") or {})
 
-    def name_check(self, name: str, prefix: bool) -> list[str]:
-        return names.path_segment(name, prefix)
+    def metadata_errors(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        spec = obj.get("spec") or {}
+        wanted = f"{spec.get('version') or ''}.{spec.get('group') or ''}"
+
+        def check(name: str, _: bool) -> list[str]:
+            if wrong := names.path_segment(name):
+                return wrong
+            return [] if name == wanted else [f'must be `spec.version+"."+spec.group`: {quoted(wanted)}']
+
+        return object_meta.validate_object_meta(obj["metadata"], False, check, core=False)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(api_service_errors(obj))

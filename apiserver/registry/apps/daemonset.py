@@ -31,6 +31,11 @@ def default_daemon_set(obj: Object, ctx: DefaultingContext) -> None:
 
 
 class DaemonSetStatus(SpecKeptStatus):
+    def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
+        """The count of templates is part of the internal spec, which stays."""
+        super().prepare_for_update(new, old, ctx)
+        _set_template_generation(new, _template_generation(old))
+
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(workloads.daemon_set_status_errors(new.get("status") or {}, old.get("status") or {}))
 
@@ -52,21 +57,21 @@ class DaemonSetStrategy(SelectingStrategy):
 
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
         super().prepare_for_update(new, old, ctx)
-        text = (old["metadata"].get("annotations") or {}).get(_TEMPLATE_GENERATION, "")
-        number = int(text) if text.isdigit() else 0
         changed = new["spec"].get("template") != old["spec"].get("template")
-        _set_template_generation(new, number + changed)
+        _set_template_generation(new, _template_generation(old) + changed)
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         return self.template_warnings(obj, ctx)
 
 
-_TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
+def _template_generation(obj: Object) -> int:
+    text = (obj["metadata"].get("annotations") or {}).get(TEMPLATE_GENERATION, "")
+    return int(text) if text.isdigit() else 0
 
 
 def _set_template_generation(obj: Object, number: int) -> None:
     metadata = obj["metadata"]
-    metadata["annotations"] = {**(metadata.get("annotations") or {}), _TEMPLATE_GENERATION: str(number)}
+    metadata["annotations"] = {**(metadata.get("annotations") or {}), TEMPLATE_GENERATION: str(number)}
 
 
 def daemon_set_cells(subject: Subject) -> Cells:

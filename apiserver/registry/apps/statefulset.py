@@ -140,7 +140,7 @@ def _template_errors(spec: Object, options: PodOptions, of_set: SetOptions) -> I
         yield invalid("spec.selector", selector, "")
         return
     if not fits and not selectors.takes_all(selector):
-        yield invalid("spec.template.metadata.labels", labels or None, workloads.NOT_MATCHING)
+        yield invalid("spec.template.metadata.labels", workloads.shown_labels(spec), workloads.NOT_MATCHING)
     template = spec.get("template") or {}
     if of_set.pod_template:
         yield from template_errors(_as_of_pods(template, spec), "spec.template", options)

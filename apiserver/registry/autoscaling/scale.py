@@ -179,13 +179,13 @@ def _patched(
 ) -> Object:
     """Applies go another way; `whole` is as in `patches.patched`."""
     if content_type == STRATEGIC_PATCH:
-        found = patches.strategically_patched(live, body, GVK, schema, validation)
+        scale, warnings, _ = patches.strategically_patched(live, body, GVK, schema, validation)
     else:
         value, strict = patches.patched(live, body, content_type, validation, whole=whole)
-        found = patches.decode(value, GVK, schema, validation, strict)
-    request.warnings.extend(found.warnings)
-    check_name({"metadata": {}, **found.object}, request.info.name)
-    return found.object
+        scale, warnings, _ = patches.decode(value, GVK, schema, validation, strict)
+    request.warnings.extend(warnings)
+    check_name({"metadata": {}, **scale}, request.info.name)
+    return scale
 
 
 def _field_manager(schema: Schema) -> FieldManager:

@@ -123,6 +123,7 @@ class EventStrategy(HandwrittenBuiltIn):
     """Events of the newer group are checked strictly, with their metadata; the older one checks little."""
 
     allow_create_on_update = True
+    default_propagation = ""
     field_labels = (
         *(f"involvedObject.{name}" for name in _INVOLVED),
         "reason",

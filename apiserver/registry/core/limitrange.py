@@ -15,6 +15,7 @@ from kubeskew.apiserver.registry.defaulting import DefaultingContext, each, stru
 from kubeskew.apiserver.registry.generic.builtin import CreatedByUpdate
 from kubeskew.apiserver.registry.generic.strategy import Check, StrategyContext
 from kubeskew.apiserver.registry.shared import amounts
+from kubeskew.apiserver.registry.shared.amounts import round_amounts
 
 _TYPES = ("Pod", "Container", "PersistentVolumeClaim")
 _MAX_MILLI = ((1 << 63) - 1) // 1000
@@ -23,6 +24,7 @@ Values = Mapping[str, Quantity]
 
 def default_limit_range(obj: Object, _: DefaultingContext) -> None:
     for item in each(struct(obj, "spec"), "limits"):
+        round_amounts(item, "max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
         if item.get("type") != "Container":
             continue
         default = {**(item.get("max") or {}), **(item.get("default") or {})}

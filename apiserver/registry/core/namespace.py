@@ -89,6 +89,12 @@ class NamespaceStrategy(BuiltIn):
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return _finalizer_errors(obj, numbered=False)
 
+    def policy_of_mark(self, options: Object) -> str:
+        """Not to orphan means foreground, unlike for other kinds (storage.go, Delete)."""
+        if options.get("orphanDependents") is not None:
+            return "Orphan" if options["orphanDependents"] else "Foreground"
+        return options.get("propagationPolicy") or ""
+
     def mark_deleted(self, obj: Object, ctx: StrategyContext) -> None:
         obj.setdefault("status", {})["phase"] = "Terminating"
 

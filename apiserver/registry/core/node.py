@@ -8,13 +8,24 @@ import re
 from collections.abc import Iterator
 
 from kubeskew.apimachinery import names
-from kubeskew.apimachinery.field import FieldError, child, duplicate, forbidden, index, invalid, required
+from kubeskew.apimachinery.field import (
+    OMITTED,
+    ErrorType,
+    FieldError,
+    child,
+    duplicate,
+    forbidden,
+    index,
+    invalid,
+    required,
+)
 from kubeskew.apimachinery.go_formats import quoted
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.defaulting import DefaultingContext, struct
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn, SpecKeptStatus
 from kubeskew.apiserver.registry.generic.strategy import UPDATE_AS_NEW, Check, StrategyContext, show
 from kubeskew.apiserver.registry.shared import addresses, amounts
+from kubeskew.apiserver.registry.shared.amounts import round_amounts
 from kubeskew.apiserver.registry.shared.internal_values import node_address
 from kubeskew.apiserver.registry.shared.podtemplate.validation import taint_errors
 from kubeskew.apiserver.registry.shared.repeats import repeats
@@ -38,17 +49,19 @@ _ROLE_LABEL = "kubernetes.io/role"
 
 def default_node(obj: Object, _: DefaultingContext) -> None:
     status = struct(obj, "status")
+    round_amounts(status, "capacity", "allocatable")
     if status.get("capacity") and status.get("allocatable") is None:
         status["allocatable"] = dict(status["capacity"])
+    _complete_cidrs(obj.get("spec") or {})
 
 
-def complete_cidrs(spec: Object, old: Object | None = None) -> None:
-    """`podCIDR` is kept the first of `podCIDRs`, as conversion does upstream."""
-    single = spec.get("podCIDR")
-    if single and (not spec.get("podCIDRs") or (old or {}).get("podCIDR") != single):
-        spec["podCIDRs"] = [single, *(spec.get("podCIDRs") or [])[1:]]
-    elif not single and spec.get("podCIDRs"):
-        spec["podCIDR"] = spec["podCIDRs"][0]
+def _complete_cidrs(spec: Object) -> None:
+    """`podCIDR` wins where it and `podCIDRs` differ, as in upstream's conversion."""
+    one, many = spec.get("podCIDR"), spec.get("podCIDRs")
+    if one and (not many or many[0] != one):
+        spec["podCIDRs"] = [one]
+    elif many:
+        spec["podCIDR"] = many[0]
 
 
 def node_errors(node: Object, *, strict: bool = True, unique: bool = False) -> list[FieldError]:
@@ -70,7 +83,13 @@ def _cidr_errors(cidrs: list[str], path: str, *, strict: bool, unique: bool) -> 
         yield from addresses.cidr_errors(index(path, position), cidr, strict=strict)
     if len(cidrs) < 2:
         return
-    versions = [found.version for found in map(addresses.network, cidrs) if found is not None]
+    networks = [*map(addresses.network, cidrs)]
+    if None in networks:
+        at = networks.index(None)
+        why = f"invalid CIDR[{at}]: <nil> (invalid CIDR address: {cidrs[at]})"
+        text = f"invalid PodCIDRs. failed to check with dual stack with error:{why}"
+        yield FieldError(ErrorType.INTERNAL, path, OMITTED, text)
+    versions = [found.version for found in networks if found is not None]
     if set(versions) != {4, 6} or len(cidrs) > 2:
         yield invalid(path, cidrs, "may specify no more than one CIDR for each IP family")
     if unique:
@@ -182,13 +201,12 @@ class NodeStrategy(BuiltIn):
     field_labels = ("spec.unschedulable",)
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
-        complete_cidrs(obj.setdefault("spec", {}))
-        obj["spec"].pop("configSource", None)  # of dynamic configuration, which went in 1.26
+        obj.setdefault("spec", {}).pop("configSource", None)  # of dynamic configuration, which went in 1.26
         (obj.get("status") or {}).pop("config", None)
 
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
         super().prepare_for_update(new, old, ctx)
-        complete_cidrs(new.setdefault("spec", {}), old.get("spec") or {})
+        new.setdefault("spec", {})
         if (old.get("spec") or {}).get("configSource") is None:
             new["spec"].pop("configSource", None)
 

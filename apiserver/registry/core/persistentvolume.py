@@ -12,6 +12,7 @@ from kubeskew.apiserver.registry.defaulting import DefaultingContext, fill, fill
 from kubeskew.apiserver.registry.generic.builtin import ReturnsDeletedObject, SpecKeptStatus
 from kubeskew.apiserver.registry.generic.strategy import Check, Strategy, StrategyContext
 from kubeskew.apiserver.registry.shared import selectors
+from kubeskew.apiserver.registry.shared.amounts import round_amounts
 from kubeskew.apiserver.registry.shared.podtemplate.defaults import volume_source
 from kubeskew.apiserver.registry.shared.volumes import persistent_volumes
 from kubeskew.apiserver.registry.shared.volumes.warnings import persistent_volume_warnings
@@ -24,6 +25,7 @@ def default_persistent_volume(obj: Object, _: DefaultingContext) -> None:
     fill(spec, persistentVolumeReclaimPolicy="Retain")
     fill_null(spec, volumeMode="Filesystem")
     volume_source(spec)
+    round_amounts(spec, "capacity")
 
 
 class VolumeStatus(SpecKeptStatus):

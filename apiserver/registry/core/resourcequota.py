@@ -11,6 +11,7 @@ from typing import Any
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.field import FieldError, InternalValue, child, invalid, key, required
+from kubeskew.apimachinery.golang.roundtrip import given
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.pod_resources import is_extended_resource
 from kubeskew.apimachinery.quantity import Quantity
@@ -22,7 +23,7 @@ from kubeskew.apiserver.registry.generic.registry import WriteRequest
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.requests.scope import RequestServices
 from kubeskew.apiserver.registry.shared import amounts
-from kubeskew.apiserver.registry.shared.podtemplate.defaults import round_up
+from kubeskew.apiserver.registry.shared.amounts import round_amounts
 from kubeskew.apiserver.registry.tables.cells import Cells, Subject, quantity
 from kubeskew.apiserver.storage.records import Author
 from kubeskew.apiserver.user import SERVER
@@ -56,11 +57,8 @@ _MANAGER = "kube-apiserver"
 
 
 def default_resource_quota(obj: Object, _: DefaultingContext) -> None:
-    spec, status = obj.get("spec") or {}, obj.get("status") or {}
-    for values in (spec.get("hard"), status.get("hard"), status.get("used")):
-        for name, text in (values or {}).items():
-            if values is not None:
-                values[name] = round_up(text)
+    round_amounts(obj.get("spec"), "hard")
+    round_amounts(obj.get("status"), "hard", "used")
 
 
 def quota_errors(quota: Object) -> list[FieldError]:
@@ -87,7 +85,7 @@ def update_errors(new: Object, old: Object) -> Iterator[FieldError]:
     yield from spec_errors(spec)
     scopes = spec.get("scopes") or []
     if set(scopes) != set((old.get("spec") or {}).get("scopes") or []):
-        yield invalid("spec.scopes", scopes or None, IMMUTABLE)
+        yield invalid("spec.scopes", given(spec, "scopes"), IMMUTABLE)
 
 
 def _amounts(found: Mapping[str, Any], path: str) -> Iterator[FieldError]:

@@ -169,6 +169,7 @@ class EndpointSliceStrategy(HandwrittenBuiltIn, WithGeneration):
     """
 
     update_checks = (Check.METADATA, Check.OWN_RULES, Check.CHANGE)
+    counts_dropped_fields = True
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         super().prepare_for_create(obj, ctx)

@@ -177,11 +177,12 @@ class FlowSchemaStrategy(WithGeneration):
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         super().prepare_for_create(obj, ctx)
-        set_dangling_condition(obj, ctx)
+        if not ctx.dry_run:
+            set_dangling_condition(obj, ctx)
 
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
         super().prepare_for_update(new, old, ctx)
-        if new.get("spec") != old.get("spec"):
+        if new.get("spec") != old.get("spec") and not ctx.dry_run:
             set_dangling_condition(new, ctx)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:

@@ -3,21 +3,22 @@
 Source: k8s.io/apiserver/pkg/endpoints/handlers/rest.go (dedupOwnerReferencesAndAddWarning), 1.36.
 """
 
-import re
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from kubeskew.apimachinery import errors, names
-from kubeskew.apimachinery.field import FieldError, InternalValue
+from kubeskew.apimachinery.field import ErrorType, FieldError, InternalValue, Unquoted
+from kubeskew.apimachinery.golang.field_order import in_order
 from kubeskew.apimachinery.golang.roundtrip import normalise, zero
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource
-from kubeskew.apimachinery.schema import Kind, Schema
+from kubeskew.apimachinery.schema import Kind
 from kubeskew.apiserver import object_meta
+from kubeskew.apiserver.decoding import go_json
 from kubeskew.apiserver.decoding.decoder import forget_empty_lists
 from kubeskew.apiserver.registry.declarative.enforcement import with_declared
 from kubeskew.apiserver.registry.generic.disabled_fields import drop_disabled
+from kubeskew.apiserver.registry.generic.given_values import schema_at, with_given
 from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext
 
 _TEXT = (
@@ -25,14 +26,6 @@ _TEXT = (
     "and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "
 )
 _AFTER = " after mutating admission happens"
-# Of types with JSON names that errors show; the catalogue's fields are not in Go's order.
-_GO_ORDER: Mapping[str, Sequence[str]] = {
-    "LabelSelector": ("matchLabels", "matchExpressions"),
-    "LabelSelectorRequirement": ("key", "operator", "values"),
-    "ResourceClaimSpec": ("resourceClassName", "parametersRef", "allocationMode"),
-    "OwnerReference": ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"),
-}
-_STEP = re.compile(r"([^.\[\]]+)|\[([^\]]*)\]")
 
 
 def deduplicate(obj: Object, warnings: list[str], *, mutated: bool = False) -> None:
@@ -114,7 +107,8 @@ def _raise(ctx: StrategyContext, obj: Object, problems: list[FieldError]) -> Non
     if problems:
         resource = ctx.resource
         if not resource.custom:
-            problems = [_printed(problem, ctx) for problem in problems]
+            given = with_given(problems, resource.schema, ctx.given, ctx.gates)
+            problems = [_printed(problem, ctx) for problem in given]
         kind = resource.group_kind
         if resource.custom:  # an object of another kind is reported by its own kind
             kind = errors.GroupKind(kind.group, obj.get("kind") or kind.kind)
@@ -126,30 +120,20 @@ def _printed(problem: FieldError, ctx: StrategyContext) -> FieldError:
     value = problem.value
     if isinstance(value, InternalValue):
         return replace(problem, value=ctx.features.internal.shown(value.value, value.sort))
+    if isinstance(value, str):
+        return _escaped(problem, value, ctx)
     if not isinstance(value, dict | list):
         return problem
-    schema: Schema | None = ctx.resource.schema
-    for name, item in _STEP.findall(problem.path):
-        if name:
-            field = schema.fields.get(name) if schema is not None else None
-            schema = field.schema if field is not None else None
-        elif item:
-            schema = schema.items if schema is not None else None
+    schema = schema_at(ctx.resource.schema, problem.path)
     if schema is not None and schema.kind is Kind.LIST and isinstance(value, dict):
         schema = schema.items
-    return replace(problem, value=_ordered(value, schema))
+    return replace(problem, value=in_order(value, schema))
 
 
-def _ordered(value: Any, schema: Schema | None) -> Any:
-    if schema is None:
-        return value
-    if isinstance(value, list):
-        return [_ordered(item, schema.items) for item in value]
-    if not isinstance(value, dict):
-        return value
-    if schema.kind is Kind.MAP:
-        return {name: _ordered(value[name], schema.items) for name in sorted(value)}
-    first = _GO_ORDER.get(schema.name.rpartition(".")[2], ())
-    names_ = [*(name for name in first if name in value), *(name for name in value if name not in first)]
-    fields = schema.fields
-    return {name: _ordered(value[name], fields[name].schema if name in fields else None) for name in names_}
+def _escaped(problem: FieldError, value: str, ctx: StrategyContext) -> FieldError:
+    """Values of a list of names have a named type: these are written as JSON, which escapes some signs."""
+    known = problem.type is ErrorType.NOT_SUPPORTED and not isinstance(value, Unquoted)
+    if not known or go_json.escaped(value) == value or not ctx.features.internal.escapes:
+        return problem
+    schema = schema_at(ctx.resource.schema, problem.path)
+    return replace(problem, value=Unquoted(go_json.text_of(value))) if schema and schema.go_name else problem

@@ -24,7 +24,6 @@ from kubeskew.apiserver.storage.records import Entry
 from kubeskew.apiserver.unreadable import UnreadableError, decoded
 
 _NAME_ATTEMPTS = 8  # for a generated name, with gate RetryGenerateName
-_MAX_GENERATED = 63 - 5
 
 
 async def create(registry: Registry, obj: Object, write: WriteRequest) -> WriteResult:
@@ -125,10 +124,10 @@ def before_create(registry: Registry, obj: Object, write: WriteRequest) -> None:
     else:
         metadata.pop("namespace", None)
     if not metadata.get("name") and metadata.get("generateName"):
-        metadata["name"] = metadata["generateName"][:_MAX_GENERATED] + ctx.entropy.suffix()
+        metadata["name"] = strategy.generated_name(metadata["generateName"], ctx.entropy.suffix())
     strategy.prepare_for_create(obj, ctx)
-    if strategy.counts_generation(ctx):
-        metadata["generation"] = 1
+    if strategy.counts_generation(ctx) and strategy.first_generation:
+        metadata["generation"] = strategy.first_generation
     checks.drop_disabled_fields(obj, None, ctx)
     checks.complete(obj, ctx.resource)
     checks.check_new(strategy, obj, ctx)

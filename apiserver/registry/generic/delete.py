@@ -56,7 +56,7 @@ async def _delete(registry: Registry, entry: Entry, options: Object, write: Writ
         await services.admission.admit(attributes)
         await services.admission.validate(attributes)
     if strategy.stays_after_delete(new):
-        return await _mark_kept(registry, entry, new, write)
+        return await _mark_kept(registry, entry, new, options, write)
     _set_finalizers(strategy, new, options)
     finalizers = bool(new["metadata"].get("finalizers"))
     if strategy.is_graceful and not _has_had_its_grace(old):
@@ -148,7 +148,13 @@ def _not_negative(seconds: int) -> int:
 
 
 def _set_finalizers(strategy: Strategy, obj: Object, options: Object) -> None:
-    policy = propagation(strategy, obj, options)
+    if strategy.default_propagation:
+        _set_policy(obj, propagation(strategy, obj, options))
+    else:
+        _set_policy(obj, "")
+
+
+def _set_policy(obj: Object, policy: str) -> None:
     old = obj["metadata"].get("finalizers") or []
     new = [name for name in old if name not in {ORPHAN, FOREGROUND}]
     new += {"Orphan": [ORPHAN], "Foreground": [FOREGROUND]}.get(policy, [])
@@ -173,12 +179,16 @@ def propagation(strategy: Strategy, obj: Object, options: Object) -> str:
     return strategy.default_propagation
 
 
-async def _mark_kept(registry: Registry, entry: Entry, new: Object, write: WriteRequest) -> WriteResult:
+async def _mark_kept(
+    registry: Registry, entry: Entry, new: Object, options: Object, write: WriteRequest
+) -> WriteResult:
     """A namespace is kept by its own spec, even when its deletion begins."""
     old_timestamp = new["metadata"].get("deletionTimestamp")
     if old_timestamp:
         return await _unchanged(registry, entry, new)
     new["metadata"]["deletionTimestamp"] = timestamp(registry.services.environment.clock.now())
+    if policy := registry.strategy.policy_of_mark(options):
+        _set_policy(new, policy)
     return await _commit_marked(registry, entry, new, write)
 
 

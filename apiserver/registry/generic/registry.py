@@ -19,7 +19,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kubeskew.apimachinery.errors import (
     GroupKind,
@@ -72,6 +72,7 @@ class WriteRequest:
     admitted: bool = False  # admission has seen what this write is a part of (an eviction, a scale)
     collection: bool = False  # one of many: the request names no object
     size: int = 0  # of the request's body, in bytes
+    given: Callable[[], Any] | None = None  # returns the object as it was sent, or made by a patch
 
     @property
     def group(self) -> str:
@@ -265,6 +266,7 @@ class Registry:
             dry_run=write.dry_run,
             warn=write.warnings.extend,
             counted=self.services.metrics.strategies,
+            given=write.given,
         )
 
     def reset_fields(self, write: WriteRequest) -> FieldSet:

@@ -98,7 +98,7 @@ def _known(registry: Registry, group: str) -> set[str]:
 def _unknown(registry: Registry, version: str, label: str) -> str:
     resource = registry.resource
     if resource.group_resource == GroupResource("batch", "jobs"):
-        return f'field label "{label}" not supported for batchv1.Job'
+        return f'field label "{label}" not supported for Job'
     if resource.group == "resource.k8s.io" and resource.plural in {"noderesourceslices", "resourceslices"}:
         return f"field label not supported for {resource.group}/{version}, Kind={resource.kind}: {label}"
     if registry.strategy.field_labels or resource.custom:

@@ -44,6 +44,7 @@ from kubeskew.apiserver.registry.index import registered
 from kubeskew.apiserver.storage.encoding import copied
 from kubeskew.apiserver.user import User
 
+_MAX_GENERATED = 63 - 5
 _CUSTOM = "kubeskew.apiserver.registry.apiextensions.customresource"  # imported when first needed
 
 
@@ -95,6 +96,7 @@ class StrategyContext(NamedTuple):
     dry_run: bool = False
     warn: Callable[[Iterable[str]], None] = lambda _: None  # the writer, even if the write is refused
     counted: StrategyMetrics | None = None  # counts what strategies do
+    given: Callable[[], Any] | None = None  # returns the object as it was sent, or made by a patch
 
 
 def _is_declared(ctx: StrategyContext) -> bool:
@@ -109,12 +111,17 @@ class Strategy:
     allow_unconditional_update: ClassVar[bool] = True  # an update may leave out the resourceVersion
     is_graceful: ClassVar[bool] = False  # a delete is first marked, even with no grace at all (pods)
     returns_deleted_object: ClassVar[bool] = False  # DELETE answers the object, not a Status
-    default_propagation: ClassVar[str] = "Background"  # what DELETE without a policy does with dependents
+    # What DELETE without a policy does with dependents; nothing if empty, and no policy does (events').
+    default_propagation: ClassVar[str] = "Background"
     generation_ignores: ClassVar[frozenset[str]] = frozenset(
         {"metadata", "status"}
     )  # fields whose changes do not count
+    counts_dropped_fields: ClassVar[bool] = (
+        False  # what a change loses, to a gate for one, counts for the generation
+    )
     exclusive: ClassVar[bool] = False  # objects share some values with no other: creates under way count, too
     weight: ClassVar[int] = 1  # cost of checking a byte, relative to other kinds: some compile expressions
+    first_generation: ClassVar[int] = 1  # of a kind that counts them; 0: the first change makes it 1
     core_metadata: ClassVar[bool] = True  # finalizers are standard or qualified: not all groups ask that
     create_checks: ClassVar[Checks] = CREATE  # in upstream's order: so are the causes of a 422
     update_checks: ClassVar[Checks] = UPDATE  # one that is named twice reports its errors twice
@@ -241,6 +248,9 @@ class Strategy:
         """`name` is a generateName if `prefix`; no texts mean that it is fine."""
         return names.dns1123_subdomain(name, prefix)
 
+    def generated_name(self, prefix: str, suffix: str) -> str:
+        return prefix[:_MAX_GENERATED] + suffix
+
     def reset_fields(self, ctx: StrategyContext) -> tuple[tuple[str, ...], ...]:
         """A write through this strategy ignores these paths, so that nobody comes to own them by it."""
         return (("status",),) if "status" in ctx.resource.subresources else ()
@@ -255,6 +265,11 @@ class Strategy:
         `options` may hold `gracePeriodSeconds`; only kinds with graceful deletion (pods) look at it.
         """
         return 0
+
+    def policy_of_mark(self, options: Object) -> str:
+        """Names what becomes of the dependents of an object that `stays_after_delete`; an empty text leaves
+        its finalizers alone."""
+        return ""
 
     def mark_deleted(self, obj: Object, ctx: StrategyContext) -> None:
         """`obj` has got its deletionTimestamp but stays (a namespace's phase)."""

@@ -34,7 +34,7 @@ from kubeskew.apiserver.storage.records import Entry, Key
 Transform = Callable[[Object | None], Awaitable[Object]]
 
 # Metadata that a new object does not take from an update or apply; that of a deletion by a known bug.
-_NOT_GIVEN = (*SYSTEM_METADATA, "resourceVersion")
+_NOT_GIVEN = SYSTEM_METADATA
 _OF_DELETION = ("deletionTimestamp", "deletionGracePeriodSeconds")
 
 
@@ -52,15 +52,17 @@ async def update(
     Raises 400, 404, 409 (the transformed object names another resourceVersion), 422.
     """
 
+    # A subresource never creates by force, but what PUT creates, it creates by its subresource as well.
+    creatable = registry.strategy.allow_create_on_update or (force_create and not write.subresource)
+
     async def attempt(entry: Entry | None) -> WriteResult:
-        creatable = force_create or registry.strategy.allow_create_on_update
         if entry is None and not creatable and registry.services.features.requests.absence_before_uid:
             raise errors.not_found(registry.requested_resource(write), name)
         if uid and uid != (entry.uid if entry is not None else ""):
             found = entry.uid if entry is not None else ""
             raise precondition_failed(registry, registry.key(write.namespace, name), "UID", uid, found)
         if entry is None:
-            return await _create(registry, name, transform, write, force_create=force_create)
+            return await _create(registry, name, transform, write, creatable=creatable)
         await registry.fetch_conversion(entry)
         return await _update(registry, entry, transform, write)
 
@@ -69,15 +71,17 @@ async def update(
 
 
 async def _create(
-    registry: Registry, name: str, transform: Transform, write: WriteRequest, *, force_create: bool
+    registry: Registry, name: str, transform: Transform, write: WriteRequest, *, creatable: bool
 ) -> WriteResult:
-    if not (force_create or registry.strategy.allow_create_on_update) or write.subresource:
+    if not creatable:
         raise errors.not_found(registry.requested_resource(write), name)
     new = await transform(None)
     kept = registry.services.features.requests.keeps_given_deletion
     for field_name in _NOT_GIVEN:
         if not (kept and field_name in _OF_DELETION):
             new["metadata"].pop(field_name, None)
+    if not write.dry_run:  # upstream's store drops it, which a dry run does not reach
+        new["metadata"].pop("resourceVersion", None)
     return await generic_create.create(registry, new, write)
 
 
@@ -170,10 +174,12 @@ def complete_and_check(strategy: Strategy, new: Object, old: Object, ctx: Strate
     else:
         metadata["generation"] = generation
     metadata.pop("selfLink", None)  # never stored
+    counts, ignored = strategy.counts_generation(ctx), strategy.generation_ignores
+    changed = counts and strategy.counts_dropped_fields and _differs(new, old, ignored)
     strategy.prepare_for_update(new, old, ctx)
     checks.drop_disabled_fields(new, old, ctx)
-    if strategy.counts_generation(ctx) and _differs(new, old, strategy.generation_ignores):
-        metadata["generation"] = (generation or 0) + 1
+    if changed or (counts and not strategy.counts_dropped_fields and _differs(new, old, ignored)):
+        new["metadata"]["generation"] = (generation or 0) + 1  # dropping may have made it anew
     checks.complete(new, ctx.resource)
     checks.check_change(strategy, new, old, ctx)
 

@@ -49,6 +49,10 @@ class IPAddressStrategy(ValidatedAsNew):
     def name_check(self, name: str, prefix: bool) -> list[str]:
         return address_name_texts(name)
 
+    def generated_name(self, prefix: str, suffix: str) -> str:
+        """No address is made up: a prefix is the name (noopNameGenerator)."""
+        return prefix
+
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(address_errors(obj.get("spec") or {}))
 

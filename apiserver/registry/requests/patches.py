@@ -27,6 +27,7 @@ from kubeskew.apiserver.apply.patching.strategic import load_strategic, merge_st
 from kubeskew.apiserver.apply.patching.values import show
 from kubeskew.apiserver.decoding import decoder
 from kubeskew.apiserver.decoding.decoder import Decoded, Parsed, duplicates
+from kubeskew.apiserver.decoding.go_json import escaped
 from kubeskew.apiserver.http import media_types
 from kubeskew.apiserver.http.media_types import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from kubeskew.apiserver.http.request import Request
@@ -81,23 +82,27 @@ def check_repeated(request: Request, config: Configuration, validation: str) -> 
 
 
 def patched(
-    live: Object, body: bytes, content_type: str, validation: str, *, whole: bool
+    live: Object, body: bytes, content_type: str, validation: str, *, whole: bool, ordered: bool = False
 ) -> tuple[Any, list[str]]:
     """Fields that are unknown or repeated in the patch itself come with the patched object.
 
-    `whole`: operations of a JSON patch may be about all of `live`.
+    `whole`: operations of a JSON patch may be about all of `live`. With `ordered`, members of the result
+    stand in Go's order if those of `live` do.
     """
     json = content_type == JSON_PATCH
-    apply = partial(_changed, whole=whole) if json else apply_merge_patch
+    apply = partial(_changed, whole=whole, ordered=ordered) if json else apply_merge_patch
     if validation == _IGNORE:
         return apply(live, body), []
     strict = (json_patch.read_operations if json else json_patch.read_merge)(body).strict
     return apply(live, body), strict
 
 
-def _changed(live: Object, body: bytes, *, whole: bool) -> Any:
+def _changed(live: Object, body: bytes, *, whole: bool, ordered: bool) -> Any:
     """The outermost object is a map in Go, whose keys are sorted."""
-    value = apply_json_patch(live, body, whole=whole)
+    visited = json_patch.Visited() if ordered else None
+    value = apply_json_patch(live, body, whole=whole, visited=visited)
+    if visited is not None:
+        visited.sort()
     return {name: value[name] for name in sorted(value)} if isinstance(value, dict) else value
 
 
@@ -113,7 +118,7 @@ def decoded(
         raise unreadable(value, why)
     if resource.custom:
         return _custom(request, scope, value, validation, patch_errors)
-    _check_kind(request, scope, value)
+    _check_kind(request, scope, value, validation, patch_errors)
     result = decode(value, resource.gvk, resource.schema, validation, patch_errors)
     request.warnings.extend(result.warnings)
     result.object.setdefault("metadata", {})
@@ -174,18 +179,20 @@ def _why(error: StatusError, kind: str) -> str:
 
 
 def unreadable(value: Any, why: str) -> StatusError:
-    problem = field.invalid("patch", dumps(value).decode(), why)
+    problem = field.invalid("patch", escaped(dumps(value).decode()), why)
     return errors.invalid(errors.GroupKind("", ""), "", [problem])
 
 
-def _check_kind(request: Request, scope: Scope, value: Object) -> None:
+def _check_kind(
+    request: Request, scope: Scope, value: Object, validation: str, patch_errors: Sequence[str]
+) -> None:
     """Patches may not change the kind. A missing kind is the resource's."""
     resource = scope.resource
     group, _, version = (value.get("apiVersion") or "").rpartition("/")
     if not version and group not in ("", resource.group):
         raise unreadable(value, decoder.missing_version(dumps(value)))
-    if not version:  # read as the internal version, whose fields have other names: it has no metadata.name
-        check_name({"metadata": {}}, request.info.name)
+    if not version:
+        _read_internally(request, scope, value, validation, patch_errors)
     gvk = GroupVersionKind(group, version, value.get("kind") or resource.kind)
     if (gvk.group, gvk.kind) == (resource.group, resource.kind) and scope.services.table.by_kind(*gvk):
         return
@@ -195,6 +202,28 @@ def _check_kind(request: Request, scope: Scope, value: Object) -> None:
         into = f"{resource.group.partition('.')[0] or 'core'}.{resource.kind}"
         why = f"converting ({gvk.version}.{gvk.kind}) to ({into}): unknown conversion"
     raise unreadable(value, why)
+
+
+def _read_internally(
+    request: Request, scope: Scope, value: Object, validation: str, patch_errors: Sequence[str]
+) -> None:
+    """Without a version, an object is read as the internal type, whose fields have other names than JSON's.
+
+    Known are the fields of its embedded metadata; no object thus has a name, unless it has it outside.
+    """
+    resource, kind = scope.resource, value.get("kind") or scope.resource.kind
+    if not decoder.is_registered(
+        GroupVersionKind(resource.group, resource.version, kind), scope.services.table
+    ):
+        group = f'the internal version of group "{resource.group}"'
+        raise unreadable(value, f'no kind "{kind}" is registered for {group} in {_SCHEME}')
+    metadata = resource.schema.fields["metadata"].schema.fields
+    unknown = [f'unknown field "{name}"' for name in value if name not in {"kind", "apiVersion", *metadata}]
+    strict = kept_errors([*patch_errors, *unknown]) if validation != _IGNORE else []
+    if strict and validation == _STRICT:
+        raise unreadable(value, f"strict decoding error: {', '.join(strict)}")
+    request.warnings.extend(decoder.lines(strict))
+    check_name({"metadata": {}}, request.info.name)
 
 
 def check_custom_kind(scope: Scope, obj: Object) -> None:
@@ -216,9 +245,17 @@ def check_custom_kind(scope: Scope, obj: Object) -> None:
         raise errors.invalid(group_kind, obj["metadata"].get("name", ""), problems)
 
 
+class Merged(NamedTuple):
+    """An object that a strategic merge patch made; `merged` is its map, before it was typed."""
+
+    object: Object
+    warnings: list[str]
+    merged: Object
+
+
 def strategically_patched(
     live: Object, body: bytes, gvk: GroupVersionKind, schema: Schema, validation: str
-) -> Decoded:
+) -> Merged:
     """The patched object is typed; raises StatusError, and 422 with the patch as value.
 
     A kind that the patch sets is ignored. `validation` is the request's fieldValidation.
@@ -232,7 +269,7 @@ def strategically_patched(
         raw = raw_fields(schema)
         merged = merge_strategic(live if raw is None else plain(live), patch, schema)
         decoder.check_depth(merged, decoder.MAX_OBJECT_DEPTH)
-        walked, dropped = _typed(merged, schema)
+        walked, dropped = typed(merged, schema)
         decoder.keep_reset(merged, walked)
         if raw is not None:
             raw.sort(walked)
@@ -245,10 +282,11 @@ def strategically_patched(
     if strict and validation == "Strict":
         raise _unreadable(patch, f"strict decoding error: {', '.join(strict)}")
     walked["apiVersion"], walked["kind"] = gvk.api_version, gvk.kind
-    return Decoded(walked, strict, gvk)
+    return Merged(walked, strict, merged)
 
 
-def _typed(merged: Object, schema: Schema) -> tuple[Any, bool]:
+def typed(merged: Object, schema: Schema) -> tuple[Any, bool]:
+    """Makes an object of a Go type; true if the map has fields that the type has not. Raises ShapeError."""
     try:
         return normalise_and_report(merged, schema)
     except WrongShape:

@@ -80,6 +80,7 @@ def write_of(request: Request, scope: Scope, *, dry_run: bool) -> WriteRequest:
         parameters.given_options(request),
         verb=request.info.verb,
         size=request.size,
+        given=request.given,
     )
 
 
@@ -126,6 +127,8 @@ async def read_object(request: Request, scope: Scope, validation: str) -> Object
     resource = scope.resource
     content_type = body_type(request, None if resource.custom else resource.schema)
     body = await read_body(request)
+    if not resource.custom and not decoder.is_protobuf(content_type):
+        request.given = lambda: decoder.parse(body, content_type).value
     return await in_thread(body, lambda: decode_object(request, scope, body, content_type, validation))
 
 

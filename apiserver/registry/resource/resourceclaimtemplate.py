@@ -26,6 +26,6 @@ class ClaimTemplateStrategy(ClaimStrategy):
     changed_checks = (Check.METADATA, *UPDATE_AS_NEW)
 
     def _errors(self, obj: Object, ctx: StrategyContext, *, stored: bool) -> list[FieldError]:
-        metadata = (obj.get("spec") or {}).get("metadata") or {}
+        metadata = (obj.get("spec") or {}).get("metadata", {})
         errors = list(template_metadata_errors(metadata, "spec.metadata"))
         return errors + super()._errors(obj, ctx, stored=stored)

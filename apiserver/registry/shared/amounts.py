@@ -187,3 +187,19 @@ def pod_name_errors(name: str, path: str, *, lists_pages: bool) -> Iterator[Fiel
     yield from errors
     if not errors and name not in _SHARED and not name.startswith(HUGEPAGES):
         yield not_supported(path, name, sorted({*_SHARED, HUGEPAGES} if lists_pages else _SHARED))
+
+
+def round_up(text: str) -> str:
+    """Nothing finer than a thousandth is left."""
+    if not text.endswith(("n", "u")) and "e-" not in text:
+        return text
+    amount = Quantity.parse(text)
+    return Quantity(amount.milli_value(), -3, amount.format).canonical()
+
+
+def round_amounts(holder: Object | None, *fields: str) -> None:
+    """Rounds the amounts of resources in these fields (SetDefaults_ResourceList)."""
+    for field in fields:
+        amounts = (holder or {}).get(field) or {}
+        for name, text in amounts.items():
+            amounts[name] = round_up(text)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, forbidden, invalid, not_supported, required
+from kubeskew.apimachinery.golang.roundtrip import given
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.selectors.labels import LabelSelector
 from kubeskew.apiserver.object_meta import IMMUTABLE
@@ -69,6 +70,12 @@ def template_labels(spec: Object) -> dict[str, str]:
     return dict(sorted(labels.items()))
 
 
+def shown_labels(spec: Object) -> Any:
+    """Returns the template's labels as an error prints them, where none are not the same as an empty map."""
+    metadata = (spec.get("template") or {}).get("metadata")
+    return template_labels(spec) or (given(metadata, "labels") if metadata is not None else None)
+
+
 def matching_template_errors(spec: Object, kind: str, options: PodOptions) -> list[FieldError]:
     """The template must fit the selector, be valid, and always restart."""
     selector, labels = spec.get("selector"), template_labels(spec)
@@ -77,7 +84,7 @@ def matching_template_errors(spec: Object, kind: str, options: PodOptions) -> li
     if fits is None:
         return [invalid("spec.selector", selector, "invalid label selector")]
     if not fits and not selectors.takes_all(selector):
-        errors.append(invalid("spec.template.metadata.labels", labels or None, NOT_MATCHING))
+        errors.append(invalid("spec.template.metadata.labels", shown_labels(spec), NOT_MATCHING))
     errors += template_errors(spec.get("template") or {}, "spec.template", options)
     return [*errors, *restart_errors(spec, kind)]
 
@@ -161,7 +168,7 @@ def replication_controller_errors(spec: Object, options: PodOptions) -> list[Fie
         return [*errors, required("spec.template")]
     labels = template_labels(spec)
     if any(labels.get(name) != value for name, value in selector.items()):
-        errors.append(invalid("spec.template.metadata.labels", labels or None, NOT_MATCHING))
+        errors.append(invalid("spec.template.metadata.labels", shown_labels(spec), NOT_MATCHING))
     errors += template_errors(template, "spec.template", options)
     return [*errors, *restart_errors(spec, "ReplicationController")]
 
@@ -175,7 +182,7 @@ def daemon_set_errors(spec: Object, options: PodOptions) -> list[FieldError]:
     if selector is not None:
         errors += selectors.selector_errors(selector, "spec.selector")
     if matches(selector, labels) is False:
-        errors.append(invalid("spec.template.metadata.labels", labels or None, NOT_MATCHING))
+        errors.append(invalid("spec.template.metadata.labels", shown_labels(spec), NOT_MATCHING))
     if selectors.takes_all(selector):
         errors.append(invalid("spec.selector", selector, "empty selector is invalid for daemonset"))
     errors += template_errors(spec.get("template") or {}, "spec.template", options)

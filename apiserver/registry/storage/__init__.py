@@ -12,7 +12,6 @@ STRATEGIES = {
 CELLS = {
     "CSIDriver": "csidriver:csi_driver_cells",
     "CSINode": "csinode:csi_node_cells",
-    "CSIStorageCapacity": "csistoragecapacity:csi_storage_capacity_cells",
     "StorageClass": "storageclass:storage_class_cells",
     "VolumeAttachment": "volumeattachment:volume_attachment_cells",
     "VolumeAttributesClass": "volumeattributesclass:volume_attributes_class_cells",

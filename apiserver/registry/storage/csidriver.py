@@ -42,6 +42,8 @@ def default_csi_driver(obj: Object, ctx: DefaultingContext) -> None:
     fill(spec, volumeLifecycleModes=["Persistent"])
     if ctx.features.volumes.selinux_mounts:
         fill_null(spec, seLinuxMount=False)
+    if ctx.features.volumes.limit_scaling:
+        fill_null(spec, preventPodSchedulingIfMissing=False)
 
 
 def driver_errors(spec: Object) -> Iterator[FieldError]:
@@ -56,6 +58,10 @@ def driver_errors(spec: Object) -> Iterator[FieldError]:
     if period is not None and period < _LEAST_PERIOD:
         text = "must be greater than or equal to 10 seconds"
         yield invalid("spec.nodeAllocatableUpdatePeriodSeconds", period, text)
+    in_secrets = spec.get("serviceAccountTokenInSecrets")
+    if in_secrets is not None and not spec.get("tokenRequests"):
+        text = "serviceAccountTokenInSecrets is set but no tokenRequests are specified"
+        yield invalid("spec.serviceAccountTokenInSecrets", in_secrets, text)
 
 
 def _token_errors(requests: list[Object], path: str) -> Iterator[FieldError]:
@@ -84,6 +90,7 @@ def driver_update_errors(new: Object, old: Object) -> Iterator[FieldError]:
 class CSIDriverStrategy(HandwrittenBuiltIn, ReturnsDeletedObject):
     update_checks = (Check.METADATA_CHANGE, Check.OWN_RULES, Check.CHANGE)
     allow_unconditional_update = False
+    first_generation = 0
 
     def counts_generation(self, ctx: StrategyContext) -> bool:
         return True

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, duplicate, index, invalid, required, too_long
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apiserver.features import VolumeFeatures
 from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.generic.builtin import HandwrittenBuiltIn, ReturnsDeletedObject
 from kubeskew.apiserver.registry.generic.strategy import Check, StrategyContext
@@ -19,19 +20,21 @@ _MAX_NAME = 63
 _MAX_NODE_ID = 256
 
 
-def driver_name_errors(name: str, path: str) -> Iterator[FieldError]:
+def driver_name_errors(name: str, path: str, features: VolumeFeatures) -> Iterator[FieldError]:
     if not name:
         yield required(path)
+        if features.driver_required_alone:
+            return
     if len(name.encode()) > _MAX_NAME:
         yield too_long(path, _MAX_NAME)
     yield from (invalid(path, name, text) for text in names.dns1123_subdomain(name.lower()))
 
 
-def node_errors(spec: Object) -> Iterator[FieldError]:
+def node_errors(spec: Object, features: VolumeFeatures) -> Iterator[FieldError]:
     seen: set[str] = set()
     for position, driver in enumerate(spec.get("drivers") or []):
         at, name = index("spec.drivers", position), driver.get("name") or ""
-        yield from driver_name_errors(name, child(at, "name"))
+        yield from driver_name_errors(name, child(at, "name"), features)
         node_id = driver.get("nodeID") or ""
         if not node_id:
             yield required(child(at, "nodeID"))
@@ -63,7 +66,9 @@ def node_update_errors(new: Object, old: Object, *, counts_change: bool) -> Iter
         for after in (new.get("spec") or {}).get("drivers") or []:
             names_of = {*before, *after} - left_out
             same_driver = before.get("name") == after.get("name")
-            if same_driver and any(before.get(name) != after.get(name) for name in names_of):
+            if same_driver and any(
+                (before.get(name) or None) != (after.get(name) or None) for name in names_of
+            ):
                 yield invalid("spec.drivers", _shown_driver(after, left_out), IMMUTABLE)
 
 
@@ -84,7 +89,7 @@ class CSINodeStrategy(HandwrittenBuiltIn, ReturnsDeletedObject):
     update_checks = (Check.METADATA, Check.OWN_RULES, Check.METADATA, Check.OWN_RULES, Check.CHANGE)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        return list(node_errors(obj.get("spec") or {}))
+        return list(node_errors(obj.get("spec") or {}, ctx.features.volumes))
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         counts = ctx.features.volumes.counts_change

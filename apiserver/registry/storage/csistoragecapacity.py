@@ -14,7 +14,6 @@ from kubeskew.apiserver.registry.generic.builtin import ValidatedAsNew
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.shared import selectors
 from kubeskew.apiserver.registry.shared.amounts import NOT_NEGATIVE
-from kubeskew.apiserver.registry.tables.cells import UNSET, Cells, Subject, quantity
 
 
 def capacity_errors(obj: Object, *, lenient: bool = False) -> Iterator[FieldError]:
@@ -49,11 +48,3 @@ class CapacityStrategy(ValidatedAsNew):
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         return list(selectors.selector_warnings(obj.get("nodeTopology"), "nodeTopology"))
-
-
-def csi_storage_capacity_cells(subject: Subject) -> Cells:
-    capacity = subject.at("capacity")
-    return {
-        "StorageClassName": subject.text("storageClassName"),
-        "Capacity": UNSET if capacity is None else quantity(capacity),
-    }

@@ -20,6 +20,7 @@ from kubeskew.apimachinery.field import (
     required,
     too_long,
 )
+from kubeskew.apimachinery.golang.roundtrip import given
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.defaulting import DefaultingContext, fill_null
@@ -124,7 +125,8 @@ def storage_class_update_errors(new: Object, old: Object, *, immutable: bool) ->
     for name in ("parameters", "provisioner", "reclaimPolicy"):
         if (new.get(name) or None) != (old.get(name) or None) and immutable:
             empty = "" if name == "provisioner" else None
-            yield invalid(name, new.get(name, empty), IMMUTABLE)
+            shown = given(new, name)
+            yield invalid(name, empty if shown is None else shown, IMMUTABLE)
         elif (new.get(name) or None) != (old.get(name) or None):
             yield forbidden(name, f"updates to {name} are forbidden.")
     if new.get("volumeBindingMode") != old.get("volumeBindingMode"):

@@ -8,8 +8,17 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from kubeskew.apimachinery import names
-from kubeskew.apimachinery.field import FieldError, child, forbidden, invalid, required, too_long
+from kubeskew.apimachinery.field import (
+    FieldError,
+    InternalValue,
+    child,
+    forbidden,
+    invalid,
+    required,
+    too_long,
+)
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apiserver.features import VolumeFeatures
 from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.defaulting import DefaultingContext
 from kubeskew.apiserver.registry.generic.builtin import (
@@ -18,6 +27,7 @@ from kubeskew.apiserver.registry.generic.builtin import (
     ReturnsDeletedObject,
 )
 from kubeskew.apiserver.registry.generic.strategy import Check, Strategy, StrategyContext
+from kubeskew.apiserver.registry.shared.amounts import round_amounts
 from kubeskew.apiserver.registry.shared.podtemplate.defaults import volume_source
 from kubeskew.apiserver.registry.shared.volumes import persistent_volumes
 from kubeskew.apiserver.registry.storage.csinode import driver_name_errors
@@ -34,11 +44,14 @@ def default_volume_attachment(obj: Object, _: DefaultingContext) -> None:
     volume = ((obj.get("spec") or {}).get("source") or {}).get("inlineVolumeSpec")
     if volume is not None:
         volume_source(volume)
+        round_amounts(volume, "capacity")
 
 
-def attachment_errors(obj: Object) -> Iterator[FieldError]:
+def attachment_errors(obj: Object, features: VolumeFeatures) -> Iterator[FieldError]:
     spec = obj.get("spec") or {}
-    if not spec.get("attacher"):
+    if features.attachments_checked_whole:
+        yield from driver_name_errors(spec.get("attacher") or "", "spec.attacher", features)
+    elif not spec.get("attacher"):
         yield required("spec.attacher")
     source, at = spec.get("source") or {}, "spec.source"
     inline, volume = source.get("inlineVolumeSpec"), source.get("persistentVolumeName")
@@ -54,6 +67,15 @@ def attachment_errors(obj: Object) -> Iterator[FieldError]:
     node = spec.get("nodeName") or ""
     yield from (invalid("spec.nodeName", node, text) for text in names.dns1123_subdomain(node))
     yield from _attachment_status(obj.get("status") or {})
+    if features.attachments_checked_whole:
+        yield from _volume_name(spec)
+
+
+def _volume_name(spec: Object) -> Iterator[FieldError]:
+    name = (spec.get("source") or {}).get("persistentVolumeName")
+    if name is not None:
+        at = "spec.source.persistentVolumeName"
+        yield from (invalid(at, name, text) for text in names.dns1123_subdomain(name))
 
 
 def _attachment_status(status: Object) -> Iterator[FieldError]:
@@ -72,30 +94,19 @@ def _attachment_status(status: Object) -> Iterator[FieldError]:
             yield invalid(child(at, "errorCode"), code, names.range_text(0, (1 << 31) - 1))
 
 
-def new_attachment_errors(obj: Object) -> Iterator[FieldError]:
-    """Attachments of v1 have these rules in addition."""
-    spec = obj.get("spec") or {}
-    yield from driver_name_errors(spec.get("attacher") or "", "spec.attacher")
-    name = (spec.get("source") or {}).get("persistentVolumeName")
-    if name is not None:
-        at = "spec.source.persistentVolumeName"
-        yield from (invalid(at, name, text) for text in names.dns1123_subdomain(name))
+def new_attachment_errors(obj: Object, features: VolumeFeatures) -> Iterator[FieldError]:
+    """New attachments of v1 had these rules in addition (ValidateVolumeAttachmentV1)."""
+    if not features.attachments_checked_whole:
+        spec = obj.get("spec") or {}
+        yield from driver_name_errors(spec.get("attacher") or "", "spec.attacher", features)
+        yield from _volume_name(spec)
 
 
 def attachment_update_errors(new: Object, old: Object) -> Iterator[FieldError]:
     spec = new.get("spec") or {}
     if spec == (old.get("spec") or {}):
         return
-    source = spec.get("source") or {}
-    shown = {
-        "Attacher": spec.get("attacher") or "",
-        "Source": {
-            "PersistentVolumeName": source.get("persistentVolumeName"),
-            "InlineVolumeSpec": source.get("inlineVolumeSpec"),
-        },
-        "NodeName": spec.get("nodeName") or "",
-    }
-    yield invalid("spec", shown, IMMUTABLE)
+    yield invalid("spec", InternalValue(spec, "storage.VolumeAttachmentSpec"), IMMUTABLE)
 
 
 class _AttachmentRules(HandwrittenValidation):
@@ -104,7 +115,7 @@ class _AttachmentRules(HandwrittenValidation):
     update_checks = (Check.METADATA, Check.OWN_RULES, Check.METADATA, Check.OWN_RULES, Check.CHANGE)
 
     def validate_as_new(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        return list(attachment_errors(new))
+        return list(attachment_errors(new, ctx.features.volumes))
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(attachment_update_errors(new, old))
@@ -120,8 +131,8 @@ class AttachmentStrategy(_AttachmentRules, ReturnsDeletedObject):
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return [
-            *attachment_errors(obj),
-            *new_attachment_errors(obj),
+            *attachment_errors(obj, ctx.features.volumes),
+            *new_attachment_errors(obj, ctx.features.volumes),
         ]
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from kubeskew.apimachinery.field import show
 from kubeskew.apimachinery.golang.device_structs import device_structs, types_at
 from kubeskew.apimachinery.versions import Version
 
@@ -36,13 +37,13 @@ HEADS = [(36, '{"labels":'), (33, "resource.ResourceClaimTemplateSpec{ObjectMeta
 @pytest.mark.parametrize(("minor", "wanted"), [(36, AS_JSON), (33, IN_GO)])
 def test_a_spec_is_shown_whole(minor, wanted):
     """A spec is JSON with Go's names and every field since 1.34, in Go's syntax before."""
-    assert device_structs(Version(minor)).shown(CLAIM, "resource.ResourceClaimSpec") == wanted
+    assert show(device_structs(Version(minor)).shown(CLAIM, "resource.ResourceClaimSpec")) == wanted
 
 
 @pytest.mark.parametrize(("minor", "lists"), [(36, True), (35, False)])
 def test_a_struct_has_the_fields_of_its_release(minor, lists):
     """Attributes may be lists since 1.36, and have other names in JSON than in Go."""
-    shown = device_structs(Version(minor)).shown({"int": 1, "bool": True}, "resource.DeviceAttribute")
+    shown = show(device_structs(Version(minor)).shown({"int": 1, "bool": True}, "resource.DeviceAttribute"))
     assert shown.startswith('{"IntValue":1,"BoolValue":true,"StringValue":null,"VersionValue":null')
     assert ("IntValues" in shown) == lists
 
@@ -51,7 +52,8 @@ def test_a_struct_has_the_fields_of_its_release(minor, lists):
 def test_embedded_metadata_are_shown_in_their_order(minor, head):
     """Labels come before annotations, regardless of the request's order; the time of creation is left out."""
     spec = {"metadata": {"annotations": {"a": "b"}, "labels": {"c": "d"}}}
-    assert device_structs(Version(minor)).shown(spec, "resource.ResourceClaimTemplateSpec").startswith(head)
+    shown = device_structs(Version(minor)).shown(spec, "resource.ResourceClaimTemplateSpec")
+    assert show(shown).startswith(head)
 
 
 def test_an_imported_release_has_structs_of_its_own():

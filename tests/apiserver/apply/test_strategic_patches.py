@@ -50,6 +50,17 @@ def in_pod(**spec):
             f"{POD_MAP}]]]]",
             'strict decoding error: unknown field "spec.template.spec.containers[0].imgae"',
         ),
+        (  # nulls have been taken, too
+            in_pod(affinity={"a": None, "podAffinity": {"b": None}}, dnsPolicy=1),
+            f"{POD_MAP}affinity:map[podAffinity:map[]] dnsPolicy:1]]]]",
+            "cannot convert int64 to v1.DNSPolicy",
+        ),
+        (  # the directive has been taken
+            {"$patch": "replace", "spec": True},
+            "map[spec:true]",
+            "cannot restore struct from: bool",
+        ),
+        (in_pod(dnsPolicy=1), f"{POD_MAP}dnsPolicy:1]]]]", "cannot convert int64 to v1.DNSPolicy"),
         (
             {"spec": {"b": None, "a": 2}, "metadata": {"x": {}}},
             "map[metadata:map[x:map[]] spec:map[a:2 b:<nil>]]",
@@ -119,3 +130,16 @@ async def test_a_patch_is_an_object(api, body, found):
 
     why = f"json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
     assert (answer.status, answer.body["message"]) == (400, why)
+
+
+async def test_unknown_fields_below_a_map_are_named_without_its_keys(api):
+    """The converter's path has fields and indices alone."""
+    device = {"name": "gpu-0", "attributes": {"driver": {"string": "a", "Name": "b"}}}
+    pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "gpu.example.com", "nodeName": "n", "pool": pool}
+    slices = "/apis/resource.k8s.io/v1/resourceslices"
+    assert (await api.post(slices, {"metadata": {"name": "a"}, "spec": spec})).status == 201
+
+    answer = await api.patch(f"{slices}/a", {"spec": {"devices": [device]}}, "strategic")
+
+    assert answer.warnings == ['299 - "unknown field \\"spec.devices[0].attributes.Name\\""']

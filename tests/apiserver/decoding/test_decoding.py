@@ -65,7 +65,7 @@ def decoded(body: Any, validation: str = "Warn", plural: str = "pods", content_t
         ('{"spec":{"activeDeadlineSeconds":1.5}}', f"{POD}json: cannot unmarshal number 1.5 into Go struct field PodSpec.spec.activeDeadlineSeconds of type int64"),
         ('{"metadata":{"creationTimestamp":"noon"}}', f'{POD}parsing time "noon" as "2006-01-02T15:04:05Z07:00": cannot parse "noon" as "2006"'),
         ('{"spec":{"containers":[{"livenessProbe":{"httpGet":{"port":true}}}]}}',
-         f"{POD}json: cannot unmarshal bool into Go struct field HTTPGetAction.spec.containers.livenessProbe.httpGet.port of type int32"),
+         f"{POD}json: cannot unmarshal bool into Go struct field HTTPGetAction.spec.containers.livenessProbe.ProbeHandler.httpGet.port of type int32"),
         ('{"metadata":{"creationTimestamp":5}}', f"{POD}json: cannot unmarshal number into Go struct field ObjectMeta.metadata.creationTimestamp of type string"),
         ('{"metadata":{"creationTimestamp":"\u00fc"}}', f'{POD}parsing time "\\xc3\\xbc" as "2006-01-02T15:04:05Z07:00": cannot parse "\\xc3\\xbc" as "2006"'),
     ],
@@ -75,6 +75,18 @@ def test_a_body_of_another_shape_is_refused_with_gos_text(body: str, text: str) 
     with pytest.raises(StatusError) as caught:
         decoded(body)
     assert (caught.value.code, caught.value.reason, caught.value.message) == (400, "BadRequest", text)
+
+
+def test_embedded_structs_are_in_the_paths_of_errors_since_1_35() -> None:
+    """The decoder of older releases leaves them out."""
+    body = b'{"apiVersion":"v1","kind":"Pod","spec":{"ephemeralContainers":[{"args":[5]}]}}'
+    field = "EphemeralContainer.spec.ephemeralContainers.{}args of type string"
+    for minor, name in ((34, ""), (35, "EphemeralContainerCommon.")):
+        catalogue = catalogue_for(Version(minor))
+        pods = catalogue.resource("", "v1", "pods")
+        assert pods is not None
+        with pytest.raises(StatusError, match=field.format(name)):
+            decode(body, JSON, pods, catalogue)
 
 
 def test_unknown_and_repeated_fields_follow_the_requests_wish() -> None:

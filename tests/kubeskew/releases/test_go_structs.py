@@ -9,6 +9,7 @@ from written_trees import API, META, written_tree
 from kubeskew.releases.tree.device_structs import device_structs
 from kubeskew.releases.tree.go_syntax import TreeError
 from kubeskew.releases.tree.internal_types import internal_types
+from kubeskew.releases.tree.json_fields import json_fields
 from kubeskew.releases.tree.pod_template import pod_template
 from kubeskew.releases.tree.protobuf_numbers import needed, protobuf_numbers
 
@@ -62,6 +63,18 @@ def test_a_number_that_is_there_twice(tmp_path: Path) -> None:
 
     with pytest.raises(TreeError, match=r"types\.go: Thing has a protobuf number twice; fix it and import"):
         protobuf_numbers(written_tree(tmp_path, {f"{API}/things/v1/types.go": source}))
+
+
+def test_json_fields_of_a_tree(tmp_path: Path) -> None:
+    """Fields stand in the order of the source, embedded structs by their names, hidden fields not at all."""
+    tree = written_tree(tmp_path, {f"{API}/things/v1/types.go": THINGS})
+
+    found = json_fields(tree, [f"{PACKAGE}Thing", f"{PACKAGE}Same", "elsewhere.Other"])
+
+    type_meta = "=io.k8s.apimachinery.pkg.apis.meta.v1.TypeMeta"
+    thing = f"{type_meta} metadata names ={PACKAGE}Source =io.k8s.api.other.v1.Common"
+    structs = {f"{PACKAGE}{name}": "path" for name in ("Same", "Source")} | {f"{PACKAGE}Thing": thing}
+    assert found == {"structs": structs}
 
 
 def test_a_number_that_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

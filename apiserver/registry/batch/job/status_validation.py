@@ -151,16 +151,9 @@ def _indexes(job: _Job, changed: set[str]) -> Iterator[FieldError]:
     if not per_index and "failedIndexes" in changed:
         text = "cannot set non-null failedIndexes when backoffLimitPerIndex is null"
         yield invalid("status.failedIndexes", failed, text)
-    if completions is not None:
-        yield from _overlap(done, failed, completions)
-
-
-def _overlap(done: str, failed: str, completions: int) -> Iterator[FieldError]:
-    try:
-        found = index_overlap(index_intervals(done, completions), index_intervals(failed, completions))
-    except IndexesError as error:
-        yield invalid("status.failedIndexes", failed, str(error))
+    if completions is None or not (done and failed):
         return
+    found = index_overlap(done, failed, completions)
     if found is not None:
         text = f"failedIndexes and completedIndexes overlap at index: {found}"
         yield invalid("status.failedIndexes", failed, text)

@@ -7,6 +7,7 @@ validateIndexesFormat), 1.36.
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
 
@@ -35,7 +36,7 @@ from kubeskew.apiserver.registry.shared.internal_values import success_policy
 from kubeskew.apiserver.registry.shared.pod_options import PodOptions
 from kubeskew.apiserver.registry.shared.podtemplate.validation import template_errors
 from kubeskew.apiserver.registry.shared.repeats import repeats
-from kubeskew.apiserver.registry.shared.workloads import immutable, matches, template_labels
+from kubeskew.apiserver.registry.shared.workloads import immutable, matches, shown_labels, template_labels
 
 _ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
 _OPERATORS = ("In", "NotIn")
@@ -75,10 +76,28 @@ def index_count(found: list[tuple[int, int]]) -> int:
     return sum(end - start + 1 for start, end in found)
 
 
-def index_overlap(one: list[tuple[int, int]], other: list[tuple[int, int]]) -> int | None:
-    """The lowest common index, None if the lists share none."""
-    both = [max(a, c) for a, b in one for c, d in other if max(a, c) <= min(b, d)]
-    return min(both, default=None)
+def index_overlap(completed: str, failed: str, completions: int) -> int | None:
+    """The first index found in both, walking along the two; intervals that cannot be read are passed over
+    (validateFailedIndexesNotOverlapCompleted)."""
+    one, other = _readable(completed, completions), _readable(failed, completions)
+    done = lost = 0
+    while done < len(one) and lost < len(other):
+        (start, end), (first, last) = one[done], other[lost]
+        if start <= last and first <= end:
+            return max(start, first)
+        if start <= first:
+            done += 1
+        else:
+            lost += 1
+    return None
+
+
+def _readable(text: str, completions: int) -> list[tuple[int, int]]:
+    found = []
+    for part in text.split(","):
+        with suppress(IndexesError):
+            found.append(_interval(part, completions))
+    return found
 
 
 def _interval(part: str, completions: int) -> tuple[int, int]:
@@ -263,7 +282,7 @@ def spec_errors(spec: Object, options: PodOptions) -> list[FieldError]:
     labels = template_labels(spec)
     if matches(selector, labels) is False:
         text = "`selector` does not match template `labels`"
-        errors.append(invalid(_LABELS, labels or None, text))
+        errors.append(invalid(_LABELS, shown_labels(spec), text))
     return errors
 
 

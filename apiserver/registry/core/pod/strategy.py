@@ -23,12 +23,15 @@ from kubeskew.apiserver.registry.generic.strategy import (
     StrategyContext,
     keep,
 )
-from kubeskew.apiserver.registry.shared.amounts import HUGEPAGES
+from kubeskew.apiserver.registry.shared.amounts import HUGEPAGES, round_amounts
 from kubeskew.apiserver.registry.shared.pod_options import PodOptions, pod_options, widened
 from kubeskew.apiserver.registry.shared.podtemplate import containers
 from kubeskew.apiserver.registry.shared.podtemplate import warnings as pod_warnings
 from kubeskew.apiserver.registry.shared.podtemplate.containers import image_errors
-from kubeskew.apiserver.registry.shared.podtemplate.defaults import default_host_ports, pod_spec
+from kubeskew.apiserver.registry.shared.podtemplate.defaults import (
+    default_host_ports,
+    pod_spec,
+)
 from kubeskew.apiserver.registry.shared.podtemplate.security import (
     MIRROR,
     annotation_change_errors,
@@ -64,6 +67,15 @@ def default_pod(obj: Object, ctx: DefaultingContext) -> None:
         _pod_level_requests(spec)
     if obj.get("status"):
         _addresses(obj["status"])
+        _round_status(obj["status"])
+
+
+def _round_status(status: Object) -> None:
+    round_amounts(status, "allocatedResources")
+    round_amounts(status.get("resources"), "limits", "requests")
+    for container in each(status, "containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"):
+        round_amounts(container, "allocatedResources")
+        round_amounts(container.get("resources"), "limits", "requests")
 
 
 def _addresses(status: Object) -> None:

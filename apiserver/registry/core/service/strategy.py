@@ -158,7 +158,11 @@ class ServiceStrategy(BuiltIn):
         return object_meta.validate_object_meta(obj["metadata"], True, check)
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
+        """A PUT of an absent one's status allocates neither addresses nor ports, as upstream's storage of the
+        status (NewREST in storage/storage.go)."""
         obj["status"] = {"loadBalancer": {}}
+        if ctx.subresource:
+            return
         normalize_addresses(obj["spec"], {})
         if self._is_completed(obj, {}, ctx):
             Allocation(obj, ctx).create()

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from kubeskew.apimachinery.field import FieldError, invalid
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apiserver.decoding.decoder import forget_empty_lists
 from kubeskew.apiserver.dra_features import DRAFeatures
 from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.defaulting import DefaultingContext, each, fill, fill_null, struct
@@ -27,6 +28,7 @@ from kubeskew.apiserver.registry.resource.resourceclaim.validation import (
     claim_spec_errors,
 )
 from kubeskew.apiserver.registry.tables.cells import Cells, Subject
+from kubeskew.apiserver.storage.encoding import copied
 
 
 def _amount(request: Object) -> None:
@@ -148,10 +150,16 @@ class ClaimStrategy(BuiltIn):
     def _change_errors(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         """A spec that changed is shown as upstream's internal type."""
         after, before = (as_v1(obj, ctx).get("spec") for obj in (new, old))
-        if after == before:
+        if after == before or self._as_stored(new, ctx) == before:
             return []
         shown = ctx.features.devices.structs.shown(after, self.spec_type)
         return [invalid("spec", shown, IMMUTABLE)]
+
+    def _as_stored(self, obj: Object, ctx: StrategyContext) -> Any:
+        """The store makes null of empty lists, so both are equal."""
+        stored = copied(obj)
+        forget_empty_lists(stored, ctx.resource.schema)
+        return as_v1(stored, ctx).get("spec")
 
     def _claim_spec(self, obj: Object, ctx: StrategyContext) -> Object:
         spec: Any = as_v1(obj, ctx)

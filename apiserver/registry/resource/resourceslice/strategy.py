@@ -26,6 +26,7 @@ def default_slice(obj: Object, ctx: DefaultingContext) -> None:
 
 class SliceStrategy(BuiltIn):
     returns_deleted_object = True
+    counts_dropped_fields = True
     indexed_field = "spec.nodeName"
     field_labels = ("spec.nodeName", "spec.driver", "spec.pool.name")
 

@@ -6,6 +6,7 @@ Source: pkg/apis/resource/validation/validation.go, 1.31 to 1.37.
 from collections.abc import Collection, Iterator
 
 from kubeskew.apimachinery.field import FieldError, child, index, invalid, key, required
+from kubeskew.apimachinery.golang.roundtrip import given
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.dra_features import DRAFeatures
 from kubeskew.apiserver.object_meta import IMMUTABLE
@@ -44,8 +45,8 @@ def slice_errors(
     errors += _nodes(spec, rules)
     if (
         rules.declarative_validation
-        and spec.get("sharedCounters") is not None
-        and spec.get("devices") is not None
+        and given(spec, "sharedCounters") is not None
+        and given(spec, "devices") is not None
     ):
         errors.append(invalid("spec", "", "only one of `sharedCounters` or `devices` is allowed"))
     errors += _devices(spec, old, rules, bare)

@@ -23,6 +23,7 @@ from kubeskew.apimachinery.field import (
     required,
     too_many,
 )
+from kubeskew.apimachinery.golang.roundtrip import given, has_empties
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.pod_resources import is_sidecar
 from kubeskew.apiserver.internal_types import InternalTypes
@@ -556,8 +557,9 @@ def ephemeral_errors(spec: Object, facts: PodFacts, path: str) -> Iterator[Field
         if target and target not in others:
             yield not_found(child(where, "targetContainerName"), target)
         for field in _FORBIDDEN:
-            value = container.get(field)
-            if value if field == "resources" and value == {} else value is not None:
+            value = given(container, field)
+            unset = value is None or (field == "resources" and value == {} and not has_empties(value))
+            if not unset:
                 yield forbidden(child(where, field), _NOT_ALLOWED)
         mounts = child(where, "volumeMounts")
         for number, mount in enumerate(container.get("volumeMounts") or []):

@@ -8,9 +8,9 @@ from typing import Any
 
 from kubeskew.apimachinery.memo import remembered
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apiserver.registry.defaulting import DefaultingContext, each, fill, fill_null, struct
 from kubeskew.apiserver.registry.index import registered
+from kubeskew.apiserver.registry.shared.amounts import round_amounts
 
 FILE_MODE = 0o644
 
@@ -69,7 +69,8 @@ def pod_spec(spec: Object, ctx: DefaultingContext) -> None:
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if account:  # upstream's conversion reads the old name of the field too, and writes both
         spec["serviceAccountName"] = spec["serviceAccount"] = account
-    _round_up(spec.get("overhead") or {})
+    round_amounts(spec, "overhead")
+    round_amounts(spec.get("resources"), "limits", "requests")
     for volume in each(spec, "volumes"):
         _volume(volume, ctx)
     for claim in each(spec, "resourceClaims"):
@@ -97,9 +98,7 @@ def container(obj: Object) -> None:
     for variable in obj.get("env") or ():
         if variable.get("valueFrom"):
             _environment_source(variable["valueFrom"])
-    resources = obj.get("resources") or {}
-    for field in ("limits", "requests"):
-        _round_up(resources.get(field) or {})
+    round_amounts(obj.get("resources"), "limits", "requests")
 
 
 def _probe(probe: Object) -> None:
@@ -119,19 +118,6 @@ def _environment_source(source: Object) -> None:
         fill(source["fieldRef"], apiVersion="v1")
     if source.get("fileKeyRef") is not None:
         fill_null(source["fileKeyRef"], optional=False)
-
-
-def round_up(text: str) -> str:
-    """Nothing finer than a thousandth is left."""
-    if not text.endswith(("n", "u")) and "e-" not in text:
-        return text
-    amount = Quantity.parse(text)
-    return Quantity(amount.milli_value(), -3, amount.format).canonical()
-
-
-def _round_up(amounts: dict[str, str]) -> None:
-    for name, text in amounts.items():
-        amounts[name] = round_up(text)
 
 
 def default_host_ports(spec: Object) -> None:
@@ -178,6 +164,7 @@ def _volume(volume: Object, ctx: DefaultingContext) -> None:
     claim = (volume.get("ephemeral") or {}).get("volumeClaimTemplate")
     if claim is not None:
         fill_null(struct(claim, "spec"), volumeMode="Filesystem")
+        round_amounts(claim["spec"].get("resources"), "limits", "requests")
 
 
 def _downward_items(source: Object) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, forbidden, invalid, key, not_supported, required
+from kubeskew.apimachinery.golang.roundtrip import given
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.pod_resources import is_native
 from kubeskew.apimachinery.quantity import Quantity
@@ -20,7 +21,7 @@ from kubeskew.apiserver.features import VolumeFeatures
 from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.defaulting import DefaultingContext, fill, fill_null, struct
 from kubeskew.apiserver.registry.shared import selectors
-from kubeskew.apiserver.registry.shared.amounts import ZERO
+from kubeskew.apiserver.registry.shared.amounts import ZERO, round_amounts
 
 # What it may not have, in the order of the Go type.
 _SPELLED = {"uid": "uID"}  # upstream lowers the first letter of the Go field's name
@@ -43,13 +44,16 @@ _RESIZES = (
 def default_volume_claim(obj: Object, _: DefaultingContext) -> None:
     fill(struct(obj, "status"), phase="Pending")
     fill_null(struct(obj, "spec"), volumeMode="Filesystem")
+    round_amounts(obj["spec"].get("resources"), "limits", "requests")
+    round_amounts(obj["status"], "capacity", "allocatedResources")
 
 
 def template_metadata_errors(metadata: Object, path: str) -> Iterator[FieldError]:
     yield from object_meta.validate_annotations(metadata.get("annotations") or {}, child(path, "annotations"))
     yield from object_meta.validate_labels(metadata.get("labels") or {}, child(path, "labels"))
     for name in _OTHERS:
-        if metadata.get(name):
+        value = given(metadata, name)
+        if value or isinstance(value, list):  # an empty list is set, in Go
             yield forbidden(child(path, _SPELLED.get(name, name)), "cannot be set")
 
 
@@ -129,7 +133,7 @@ def template_errors(template: Object, path: str) -> Iterator[FieldError]:
 
 def claim_update_errors(new: Object, old: Object, features: VolumeFeatures) -> Iterator[FieldError]:
     """The spec stays, except the size and class of bound claims, and the fields that binding sets."""
-    before, after = dict(old["spec"]), dict(new["spec"])
+    before, after = old["spec"].copy(), new["spec"].copy()
     if not before.get("volumeName"):
         before.pop("volumeName", None)
         after.pop("volumeName", None)

@@ -16,6 +16,7 @@ from kubeskew.apimachinery.field import (
     not_supported,
     required,
 )
+from kubeskew.apimachinery.golang.roundtrip import given
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apiserver.internal_types import InternalTypes
@@ -51,7 +52,7 @@ def volume_errors(spec: Object, *, any_value: bool, required_alone: bool) -> Ite
     """`any_value`: node affinity may ask for values that no label can have; `required_alone`: of a CSI driver
     that is missing nothing else is said."""
     yield from _access_modes(spec, "spec")
-    yield from _capacity(spec.get("capacity") or {})
+    yield from _capacity(spec)
     policy = spec.get("persistentVolumeReclaimPolicy") or ""
     if policy and policy not in _POLICIES:
         yield not_supported("spec.persistentVolumeReclaimPolicy", policy, _POLICIES)
@@ -118,11 +119,12 @@ def _class_errors(spec: Object) -> Iterator[FieldError]:
         yield required("spec.csi", "has to be specified when using volumeAttributesClassName")
 
 
-def _capacity(capacity: dict[str, str]) -> Iterator[FieldError]:
+def _capacity(spec: Object) -> Iterator[FieldError]:
+    capacity, shown = spec.get("capacity") or {}, given(spec, "capacity")
     if not capacity:
         yield required("spec.capacity")
     if "storage" not in capacity or len(capacity) > 1:
-        yield not_supported("spec.capacity", capacity or None, ("storage",))
+        yield not_supported("spec.capacity", shown, ("storage",))
     for name in sorted(capacity):
         size, at = Quantity.parse(capacity[name]), key("spec.capacity", name)
         if size < ZERO:

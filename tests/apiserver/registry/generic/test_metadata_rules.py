@@ -126,7 +126,7 @@ async def test_bundles_are_named_after_their_signer() -> None:
     ("path", "expected"),
     [
         (f"{MAPS}/a%25b", "Name parameter invalid: \"a%b\": may not contain '%'"),
-        ("/apis/batch/v1/jobs?fieldSelector=x%3Dy", 'field label "x" not supported for batchv1.Job'),
+        ("/apis/batch/v1/jobs?fieldSelector=x%3Dy", 'field label "x" not supported for Job'),
         (
             "/apis/resource.k8s.io/v1/resourceslices?fieldSelector=x%3Dy",
             "field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: x",
