@@ -56,6 +56,7 @@ class Schema:
     path_defaults: Mapping[str, Any] = field(default_factory=dict)
     release: str = ""  # of a struct of an imported release: its name, for it has field numbers of its own
     rules: Rules = ()  # of declarative validation, of the struct itself
+    in_order: bool = False  # the fields stand as in Go's struct
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -123,6 +123,7 @@ class Types(Mapping[str, Schema]):
         fields: dict[str, Field] = {}
         map_type = data.at(entry.get("mt", "granular"), self._minor)
         rules = self._declared(entry.get("v", {}))
+        places = self._json.of(name)
         schema = Schema(
             Kind.OBJECT,
             name,
@@ -131,9 +132,9 @@ class Types(Mapping[str, Schema]):
             release=self._imported,
             path_defaults=entry.get("pd", {}),
             rules=rules.get("", ()),
+            in_order=bool(places),
         )
         self._built[name] = schema  # before its fields: types may contain themselves
-        places = self._json.of(name)
         histories = entry["f"]
         for field in [
             *(each for each in places if each in histories),

@@ -6,7 +6,7 @@ from kubeskew.apimachinery.schema import Kind, Schema
 
 
 def in_order(value: Any, schema: Schema | None) -> Any:
-    """Fields of structs stand as in Go's struct, keys of maps are sorted; does not change its argument."""
+    """Returns a copy with fields of structs in the order of Go, where that is known, and keys of maps sorted."""
     if schema is None or schema.kind is Kind.ANY:
         return value
     if isinstance(value, list):
@@ -15,5 +15,12 @@ def in_order(value: Any, schema: Schema | None) -> Any:
         return value
     if schema.kind is Kind.MAP:
         return {key: in_order(value[key], schema.items) for key in sorted(value)}
+    if not schema.in_order:
+        return {key: in_order(item, _below(schema, key)) for key, item in value.items()}
     known = {key: in_order(value[key], field.schema) for key, field in schema.fields.items() if key in value}
     return {**known, **{key: item for key, item in value.items() if key not in known}}
+
+
+def _below(schema: Schema, key: str) -> Schema | None:
+    field = schema.fields.get(key)
+    return field.schema if field is not None else None

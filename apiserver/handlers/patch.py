@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.clock import timestamp
-from kubeskew.apimachinery.golang import decode_errors
 from kubeskew.apimachinery.golang.decode_errors import ShapeError
 from kubeskew.apimachinery.golang.field_order import in_order
 from kubeskew.apimachinery.golang.raw_extensions import raw_fields
@@ -16,6 +15,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.apply.managedfields.field_manager import gvk as gvk_text
 from kubeskew.apiserver.apply.managedfields.field_manager import manager_name
 from kubeskew.apiserver.apply.patching.json_patch import sort_along
+from kubeskew.apiserver.apply.patching.strategic import fitted
 from kubeskew.apiserver.caching.offload import offload
 from kubeskew.apiserver.decoding.decoder import MAX_OBJECT_DEPTH, check_depth
 from kubeskew.apiserver.http import parameters
@@ -154,10 +154,11 @@ def _applied(
     write: WriteRequest,
     options: WriteOptions,
 ) -> Object:
-    try:
-        new = scope.registry.field_manager.apply(
+
+    def merged(value: Object) -> Object:
+        return scope.registry.field_manager.apply(
             live,
-            config.value,
+            value,
             options.field_manager,
             bool(options.force),
             scope.subresource,
@@ -166,9 +167,14 @@ def _applied(
             api_version=scope.resource.api_version,
             reset=scope.registry.reset_fields(write),
         )
-    except WrongShape:  # met when the result is converted for managers of other versions
-        why = decode_errors.explain(config.value, scope.resource.schema)
-        raise _unconverted(config, why) from None
+
+    try:
+        new = merged(config.value)
+    except WrongShape:  # met when the result is converted for managers of other versions: numbers wrap then
+        try:
+            new = merged(fitted(config.value, scope.resource.schema))
+        except ShapeError as error:
+            raise _unconverted(config, str(error)) from None
     check_repeated(request, config, options.field_validation)
     write.given = lambda: new
     obj = _defaulted(scope, live, new) if scope.resource.custom else _converted(scope, new, config)

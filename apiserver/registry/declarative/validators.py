@@ -9,6 +9,7 @@ from typing import Any
 
 from kubeskew.apimachinery.field import (
     FieldError,
+    RenderedValue,
     child,
     duplicate,
     forbidden,
@@ -33,6 +34,7 @@ IsSet = Callable[[Any], bool]
 Match = Callable[[Any, Any], bool]
 
 IMMUTABLE = "field is immutable"
+_NIL = RenderedValue("", lambda _: "null")  # also where an empty list was sent
 UPDATES_OF_VALUES = ("NoSet", "NoUnset", "NoModify")  # in upstream's order
 UPDATES = (*UPDATES_OF_VALUES, "NoAddItem", "NoRemoveItem")  # those of lists and maps, too
 
@@ -150,7 +152,7 @@ def immutable(*, is_forbidden: bool) -> Check:
 
     def find(operation: Operation, path: str, _: Any, __: Any) -> Iterator[FieldError]:
         if operation.update:
-            yield forbidden(path, IMMUTABLE) if is_forbidden else invalid(path, None, IMMUTABLE)
+            yield forbidden(path, IMMUTABLE) if is_forbidden else invalid(path, _NIL, IMMUTABLE)
 
     return plain(find)
 

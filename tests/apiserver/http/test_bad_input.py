@@ -156,16 +156,17 @@ async def test_patch_to_something_else(api, kind, patch):
 
 
 async def test_numbers_out_of_range_in_apply(api):
-    """An applied number that no 64 bits hold, or not the field's own, is 422."""
-    for replicas in (b"2147483648", b"1" * 40):
+    """An applied number that the field does not hold wraps."""
+    for replicas, said in ((b"2147483648", "Invalid value: -2147483648"), (b"1" * 40, "spec.selector")):
         path = "/apis/apps/v1/namespaces/default/deployments/a?fieldManager=m"
-        body = b'{"apiVersion":"apps/v1","kind":"Deployment","spec":{"replicas":%b}}' % replicas
-        answer = await api("PATCH", path, body, content_type="application/apply-patch+yaml")
+        body = b'{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a"},"spec":{"replicas":%b}}'
+        answer = await api("PATCH", path, body % replicas, content_type="application/apply-patch+yaml")
         assert answer.status == 422
+        assert said in answer.body["message"]
 
 
 async def test_apply_next_to_another_version(api):
-    """A misfit that shows when the result is converted for another version's manager is 422 as well."""
+    """A number that does not fit wraps when the result is converted for another version's manager."""
     event = {"metadata": {"name": "a"}, "involvedObject": {"namespace": "default"}}
     assert (await api.post("/api/v1/namespaces/default/events", event)).status == 201
     config = {"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": "a"}}
@@ -173,7 +174,9 @@ async def test_apply_next_to_another_version(api):
     answer = await api.patch(f"{EVENTS}/a?fieldManager=m", {**config, "deprecatedCount": 2**31}, "apply")
 
     assert answer.status == 422
-    assert "2147483648" in answer.body["message"]
+    assert answer.body["message"] == (
+        'Event "a" is invalid: count: Invalid value: -2147483648: field is immutable'
+    )
 
 
 async def test_apply_to_untyped_live_object(api):
