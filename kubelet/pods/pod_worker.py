@@ -42,6 +42,7 @@ from kubeskew.kubelet.volumes.termination_message import POD_LIMIT
 
 log = logging.getLogger(__name__)
 
+_RELIST_SECONDS = 1.0  # genericPlegRelistPeriod: the ends of containers are not noticed sooner
 _EVICTION_GRACE = 1  # seconds (eviction_manager.go, immediateEvictionGracePeriodSeconds)
 _SANDBOX_CHANGED = "Pod sandbox changed, it will be killed and re-created."
 _DEADLINE = "Pod was active on the node longer than the specified deadline"
@@ -60,6 +61,8 @@ class ResourceUpdater:
         self._known: dict[str, tuple[ContainerResources, dict[str, str]]] = {}  # by container id
 
     async def follow(self, pod: Object, sandbox: Sandbox, now: datetime) -> None:
+        ids = {container.id for container in sandbox.containers}
+        self._known = {id_: known for id_, known in self._known.items() if id_ in ids}
         for spec in pod_spec.all_containers(pod):
             container = sandbox.latest(spec["name"])
             if container is None or not container.running(now):
@@ -121,6 +124,7 @@ class PodWorker:
         self.fit_check: FitCheck | None = None  # the node's answer to the pod's resources
         self._held_back: dict[str, WaitingReason] = {}
         self._next_preparation: datetime | None = None  # of claims, after one that failed
+        self._next_round: datetime | None = None  # in which all containers may restart again
         services.statuses.observe(pod)
 
     # -- from the API
@@ -203,6 +207,8 @@ class PodWorker:
             finally:
                 for task in tasks:
                     task.cancel()
+        else:
+            await asyncio.sleep(0)  # other pods have their turn
         self._wake.clear()
 
     async def _sync(self) -> float | None:
@@ -232,6 +238,9 @@ class PodWorker:
             current = {**self.pod, "status": services.statuses.current(self.pod)}
             self._prober.follow(current, sandbox)
             await self._resources.follow(self.allocated_pod, sandbox, now)
+            self._killer.keep(sandbox)
+            if self._next_round is not None and now < self._next_round and self._has_trigger(sandbox, now):
+                return (self._next_round - now).total_seconds()
         restarts_all = sandbox is not None and self._restarts_all(sandbox, now)
         if sandbox is None or not self._is_replacing(sandbox):
             status = self._status(sandbox, now, restarts_all=restarts_all)
@@ -276,6 +285,14 @@ class PodWorker:
         """Stops all containers once one has ended for which its rules say so; is True until they have ended,
         and at least once.
         """
+        if self._has_trigger(sandbox, now):
+            self._killer.remove_all(self.pod, sandbox, now)
+            self._next_round = now + timedelta(seconds=_RELIST_SECONDS)
+            return True
+        return self._services.features.restarts_all and self._ends_removed(sandbox, now)
+
+    def _has_trigger(self, sandbox: Sandbox, now: datetime) -> bool:
+        """A container has ended for which its rules say that all restart."""
         if not self._services.features.restarts_all:
             return False
         for spec in [*pod_spec.init_containers(self.pod), *pod_spec.containers(self.pod)]:
@@ -283,9 +300,8 @@ class PodWorker:
             if latest is None or latest.running(now) or latest.id in self._killer.removed:
                 continue
             if restart_action(spec, latest.exit_code) == RESTART_ALL:
-                self._killer.remove_all(self.pod, sandbox, now)
                 return True
-        return self._ends_removed(sandbox, now)
+        return False
 
     def _ends_removed(self, sandbox: Sandbox, now: datetime) -> bool:
         removed = self._killer.removed
