@@ -239,8 +239,8 @@ class PodWorker:
             self._prober.follow(current, sandbox)
             await self._resources.follow(self.allocated_pod, sandbox, now)
             self._killer.keep(sandbox)
-            if self._next_round is not None and now < self._next_round and self._has_trigger(sandbox, now):
-                return (self._next_round - now).total_seconds()
+            if (wait := self._until_next_round(sandbox, now)) > 0:
+                return wait
         restarts_all = sandbox is not None and self._restarts_all(sandbox, now)
         if sandbox is None or not self._is_replacing(sandbox):
             status = self._status(sandbox, now, restarts_all=restarts_all)
@@ -249,10 +249,8 @@ class PodWorker:
                 self._killed = True
                 return 0
             services.statuses.put(self.pod, status)
-        if sandbox is not None and not sandbox.ready:  # it was lost with the process that kept it
-            services.recorder.event(self.pod, "Normal", "SandboxChanged", _SANDBOX_CHANGED)
         if sandbox is None or not sandbox.ready:
-            return await self._prepare_sandbox()
+            return await self._prepare_sandbox(sandbox)
         if services.volumes.are_directories:
             if not await self._volumes.sync(self.pod, now):
                 return VOLUME_RETRY_SECONDS
@@ -303,6 +301,13 @@ class PodWorker:
                 return True
         return False
 
+    def _until_next_round(self, sandbox: Sandbox, now: datetime) -> float:
+        """Returns the seconds until it is noticed that all containers are to restart again; 0 if it is, or
+        if none has ended for which they do."""
+        if self._next_round is None or not self._has_trigger(sandbox, now):
+            return 0.0
+        return max(0.0, (self._next_round - now).total_seconds())
+
     def _ends_removed(self, sandbox: Sandbox, now: datetime) -> bool:
         removed = self._killer.removed
         return any(container.id in removed and container.running(now) for container in sandbox.containers)
@@ -317,9 +322,11 @@ class PodWorker:
             return None
         return parse_timestamp(self._start_time) + timedelta(seconds=int(seconds))
 
-    async def _prepare_sandbox(self) -> float:
+    async def _prepare_sandbox(self, lost: Sandbox | None) -> float:
         """Makes a sandbox if devices and volumes are ready; returns seconds until the next step."""
         services = self._services
+        if lost is not None:  # with the process that kept it
+            services.recorder.event(self.pod, "Normal", "SandboxChanged", _SANDBOX_CHANGED)
         now = services.clock.now()
         if not await self._volumes.sync(self.pod, now):
             return VOLUME_RETRY_SECONDS
