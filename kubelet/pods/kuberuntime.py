@@ -433,10 +433,8 @@ class PodKiller:
         self.replaced &= ids
         self.removed &= ids
         self._waiting &= ids
-        for gone in self._announced.keys() - ids:
-            del self._announced[gone]
-        for gone in [id_ for id_, hook in self._hooks.items() if id_ not in ids and hook.done()]:
-            del self._hooks[gone]
+        self._announced = {id_: ends for id_, ends in self._announced.items() if id_ in ids}
+        self._hooks = {id_: hook for id_, hook in self._hooks.items() if id_ in ids or not hook.done()}
 
     def stop(self) -> None:
         """Ends the hooks without a signal: another kubelet goes on."""

@@ -43,6 +43,7 @@ from kubeskew.kubelet.volumes.termination_message import POD_LIMIT
 log = logging.getLogger(__name__)
 
 _RELIST_SECONDS = 1.0  # genericPlegRelistPeriod: the ends of containers are not noticed sooner
+_COLLECTION_SECONDS = 60.0  # ContainerGCPeriod
 _EVICTION_GRACE = 1  # seconds (eviction_manager.go, immediateEvictionGracePeriodSeconds)
 _SANDBOX_CHANGED = "Pod sandbox changed, it will be killed and re-created."
 _DEADLINE = "Pod was active on the node longer than the specified deadline"
@@ -189,10 +190,19 @@ class PodWorker:
             self._prober.stop()
             self._starter.hooks.stop()
             self._killer.stop()
-        await self._services.runtime.remove_pod_sandbox(self.uid)
+        await self._remove_sandbox()
         await self._services.volumes.remove_pod(self.uid)
         self._services.backoff.forget(self.uid)
         self._services.images.forget(self.uid)
+
+    async def _remove_sandbox(self) -> None:
+        """Removes what the runtime keeps of the pod, again and again until it does (kuberuntime_gc.go)."""
+        while True:
+            try:
+                return await self._services.runtime.remove_pod_sandbox(self.uid)
+            except ContainerRuntimeError as error:
+                log.warning("cannot remove the sandbox of pod %s: %s", pod_spec.full_name(self.pod), error)
+            await self._services.clock.sleep(_COLLECTION_SECONDS)
 
     async def _pause(self, seconds: float | None) -> None:
         """Waits for `seconds` (None: for ever) or news."""
