@@ -397,8 +397,8 @@ async def test_all_restart(node, on):
 
 
 async def test_rounds_of_restarts_leave_time_for_others(node):
-    """Restarts of all because of a container that ends at once are a second apart: the node's other pods run,
-    and what is noted of the containers does not grow."""
+    """Restarts of all because of a container that ends at once are a second apart: the node's other pods
+    run, and what is noted of the containers does not grow."""
     await node.start(gates="RestartAllContainersOnContainerExits=true")
     await node.create(
         containers=[shell("exit 42", restartPolicy="Never", restartPolicyRules=[RESTART_ALL])],
