@@ -111,8 +111,8 @@ async def test_a_node_has_a_hosts_file(volume_node):
     [("etc", "outside"), ("etc/hosts", "outside/hosts"), ("etc/hosts", "outside/own"), ("var", "outside")],
 )
 def test_a_nodes_links_do_not_lead_the_kubelet_out(volume_node, tmp_path, place, target):
-    """A kubelet that starts again changes nothing outside, and no modes of what is there, though a pod has put
-    links into the root of its node."""
+    """A kubelet that starts again changes nothing outside, and no modes of what is there, though a pod has
+    put links into the root of its node."""
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "own").write_text("mine")
