@@ -99,8 +99,8 @@ def test_buttons_change_the_cluster(tab: Any, address: str, state: Path):
 
     def press(action: str) -> str:
         tab.click(f"[data-action={action}]")
-        tab.wait_for_selector("#told:not(:has-text('under way'))")
-        return str(tab.locator("#told").inner_text())
+        tab.wait_for_selector("#notice:not(:has-text('under way'))")
+        return str(tab.locator("#notice").inner_text())
 
     tab.select_option("#component", "scheduler")
     assert "scheduler killed" in press("kill")
@@ -122,8 +122,8 @@ def test_a_fork_is_made_from_the_moment_shown(tab: Any, address: str, state: Pat
     tab.fill("#directory", str(state.parent / "forked"))
     at = revision(tab)
     tab.click("[data-action=fork]")
-    tab.wait_for_selector("#told:has-text('forked at revision')")
-    assert f"forked at revision {at};" in tab.locator("#told").inner_text()
+    tab.wait_for_selector("#notice:has-text('forked at revision')")
+    assert f"forked at revision {at};" in tab.locator("#notice").inner_text()
     assert (state.parent / "forked" / "state.json").exists()
     kubeskew(state.parent / "forked", "down", "--purge")
 
