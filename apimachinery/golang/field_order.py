@@ -6,7 +6,7 @@ from kubeskew.apimachinery.schema import Kind, Schema
 
 
 def in_order(value: Any, schema: Schema | None) -> Any:
-    """Returns a copy with fields of structs in the order of Go, where that is known, and keys of maps sorted."""
+    """Returns a copy with fields of structs in Go's order, where that is known, and keys of maps sorted."""
     if schema is None or schema.kind is Kind.ANY:
         return value
     if isinstance(value, list):
