@@ -404,7 +404,7 @@ async def test_servers_share_a_port_as_long_as_they_listen() -> None:
 
 
 async def test_an_upgrade_that_was_not_asked_for_is_let_go() -> None:
-    """What waits for the upgraded connection is told that there is none."""
+    """The handler is told that there is no upgraded connection."""
     closed: list[bool] = []
 
     async def upgrade(_: Request) -> Response:

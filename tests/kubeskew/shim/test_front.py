@@ -164,7 +164,7 @@ async def test_connections_from_before_a_fault_are_closed(fronted, upstream, mon
 
 
 async def test_a_connection_under_way_when_a_fault_is_set_meets_it(fronted):
-    """Where it leads is decided when it is there, not when its protocol is made."""
+    """A connection's way is decided when it is there, not when its protocol is made."""
     late = front._Connection(fronted.front._way)
     await fronted.set(NEVER)
     here, there = socket.socketpair()
@@ -329,7 +329,7 @@ async def test_a_body_of_any_size_reaches_a_pod(fronted, upstream):
 
 
 async def test_bodies_that_are_held_are_few(fronted, upstream, monkeypatch):
-    """Where clients announce more than is held at a time, bodies go on as they come, and wait for nobody."""
+    """Bodies go on as they come, and wait for nobody, if clients announce more than is held at a time."""
     monkeypatch.setattr(front_proxy, "_HELD_MAX", 30)
     await fronted.set(NEVER)
     first, second = [
@@ -364,7 +364,7 @@ async def test_a_body_that_does_not_come_is_not_waited_for(fronted, upstream, mo
 
 
 async def test_a_refused_upgrade_has_a_body(fronted, upstream):
-    """What a client sends with a wish to upgrade goes on, and an answer of any length comes back."""
+    """A body sent with a wish to upgrade goes on, and an answer of any length comes back."""
     await fronted.set(NEVER)
 
     async def answer(_):
