@@ -197,7 +197,7 @@ class VolumeFeatures(FeatureTable):
     counts_change: bool = gate("MutableCSINodeAllocatableCount")  # a CSINode's allocatable may be updated
     any_affinity_values: bool = until(32)  # required node affinity may have values that no label can have
     driver_required_alone: bool = since(35)  # a CSI driver without a name has no second error for it
-    limit_scaling: bool = gate("VolumeLimitScaling")  # default of preventPodSchedulingIfMissing
+    limit_scaling: bool = since(36) & gate("VolumeLimitScaling")  # preventPodSchedulingIfMissing
     attachments_checked_whole: bool = since(36)  # by all rules at once, and a changed one as a new one
 
 

@@ -1,21 +1,29 @@
 """Rewrites the links of a backend's pages, so that a browser follows them through the proxy.
 
-Source: k8s.io/apimachinery/pkg/util/proxy/transport.go, 1.36.
+Source: k8s.io/apimachinery/pkg/util/proxy (transport.go, upgradeaware.go), 1.36.
 """
 
 import gzip
-import html
+import io
 import posixpath
+import re
 import zlib
 from collections.abc import AsyncIterator, Callable, Mapping
-from html.parser import HTMLParser
-from urllib.parse import SplitResult, urlsplit, urlunsplit
+from urllib.parse import SplitResult, quote, unquote, urlsplit, urlunsplit
 
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apiserver.caching.offload import LARGE, offload
 from kubeskew.apiserver.http.request import Response
+from kubeskew.apiserver.nodes.html_tags import rewrite_tags
 from kubeskew.apiserver.nodes.proxy import BackendResponse, streamed
 
-_QUOTES = {ord('"'): "&#34;", ord("'"): "&#39;"}  # as Go escapes them
-_PAGE_BYTES = 16 * 1024 * 1024  # larger pages are passed on as they are
+_PAGE_BYTES = 16 * 1024 * 1024  # larger pages, packed or unpacked, are passed on as they are
+_PATH = "$&+,/:;=@"  # what Go leaves in a path
+_NO_URL = re.compile(r"^ |[\0-\x1f\x7f]")  # Go takes it for no URL, or a relative one
+_NO_PATH = re.compile("%(?![0-9a-fA-F]{2})")
+_CORS = frozenset(
+    f"access-control-allow-{what}" for what in ("credentials", "headers", "methods", "origin")
+)  # said by the API server, not by backends
 # The attributes of each element that are URLs.
 _URLS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("a", "area", "base", "link"), ("href",)),
@@ -37,30 +45,50 @@ _URLS: Mapping[str, tuple[str, ...]] = {
 
 
 class Links:
-    """The links of a page that was asked for below `prefix`, the path of the proxy, of a backend at one of
-    `hosts`."""
+    """The links of a page that was asked for below `prefix`, the path of the proxy, of the backend at
+    `backend`; the client asked the host `requested`."""
 
-    def __init__(self, prefix: str, *hosts: str) -> None:
-        self._prefix, self._hosts = prefix, {"", *hosts}
+    def __init__(self, prefix: str, backend: str, requested: str) -> None:
+        self._prefix, self._backend, self._requested = prefix, backend, requested
 
     def rewritten(self, link: str) -> str:
-        """Relative links and those to others stay as they are."""
+        """Relative links and those to others stay as they are; those to the host that the client asked keep
+        their scheme and host.
+        """
+        if _NO_URL.search(link):
+            return link
         try:
             parts = urlsplit(link)
         except ValueError:
             return link
-        if parts.netloc not in self._hosts or not parts.path.startswith("/"):
+        user, at, host = parts.netloc.rpartition("@")
+        if host not in {"", self._backend, self._requested} or not parts.path.startswith("/"):
             return link
+        if _NO_PATH.search(parts.path) or _NO_PATH.search(parts.fragment):
+            return link
+        kept = (parts.scheme, parts.netloc) if host == self._requested else ("", user + at)
         path = parts.path
-        if not path.startswith(self._prefix):
-            slash = "/" if path.endswith("/") else ""
-            path = posixpath.normpath(f"{self._prefix}/{path}") + slash
-        return urlunsplit(SplitResult("", "", path, parts.query, parts.fragment))
+        plain = unquote(path, errors="surrogateescape")
+        if not plain.startswith(self._prefix):
+            slash = "/" if plain.endswith("/") else ""
+            plain = posixpath.normpath(f"{self._prefix}/{plain}") + slash
+            path = quote(plain, safe=_PATH, errors="surrogateescape")
+        return urlunsplit(SplitResult(*kept, path, parts.query, parts.fragment))
+
+    def changed(self, element: str, attribute: str, value: str) -> str:
+        return self.rewritten(value) if attribute in _URLS.get(element, ()) else value
+
+
+def forwarded_uri(prefix: str, path: str) -> str:
+    """Returns the header by which a backend learns where its path is for the client."""
+    slash = "/" if path.endswith("/") else ""
+    return quote(posixpath.normpath(f"{prefix}/{path}") + slash, safe=_PATH)
 
 
 async def with_proxied_links(answer: BackendResponse, links: Links) -> Response:
-    """Streams the answer; a page is read first, and changed."""
+    """Streams the answer; a page is read first, and changed. Raises 500 if the page cannot be read."""
     response = streamed(answer)
+    response.headers = [(name, value) for name, value in response.headers if name.lower() not in _CORS]
     location = answer.header("location")
     if location:
         response.headers = [
@@ -73,21 +101,39 @@ async def with_proxied_links(answer: BackendResponse, links: Links) -> Response:
     codec = _CODECS.get(answer.header("content-encoding"))
     if codec is None or answer.status in {204, 304}:
         return response
+    decode, encode = codec
     pieces = answer.pieces()
     page = bytearray()
-    async for piece in pieces:
-        page += piece
-        if len(page) > _PAGE_BYTES:
-            response.body = _rest(bytes(page), pieces)
-            return response
-    decode, encode = codec
     try:
-        changed = rewrite(decode(bytes(page)), links.rewritten)
-    except (OSError, EOFError, zlib.error):  # it is not in the encoding that it names
-        response.body = bytes(page)
-        return response
-    response.body, response.length = encode(changed), None
+        async for piece in pieces:
+            page += piece
+            if len(page) > _PAGE_BYTES:
+                response.body = _rest(bytes(page), pieces)
+                return response
+        body = bytes(page)
+        size = len(body) if decode is bytes else LARGE + 1  # what is packed may be large
+        changed = await offload(size, lambda: _changed(body, decode, encode, links))
+    except ConnectionResetError:
+        raise StatusError(500, "", _CUT_SHORT) from None
+    except (OSError, EOFError, zlib.error) as error:  # it is not in the encoding that it names
+        raise StatusError(500, "", _CUT_SHORT if isinstance(error, EOFError) else str(error)) from None
+    if changed is None:
+        response.body = body
+    else:
+        response.body, response.length = changed, None
     return response
+
+
+_CUT_SHORT = "unexpected EOF"
+
+
+_Codec = Callable[[bytes], bytes]
+
+
+def _changed(page: bytes, decode: _Codec, encode: _Codec, links: Links) -> bytes | None:
+    """Returns None if the page is too large when it is unpacked."""
+    unpacked = decode(page)
+    return None if len(unpacked) > _PAGE_BYTES else encode(rewrite_tags(unpacked, links.changed))
 
 
 async def _rest(beginning: bytes, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -96,8 +142,25 @@ async def _rest(beginning: bytes, pieces: AsyncIterator[bytes]) -> AsyncIterator
         yield piece
 
 
+# -- encodings; what unpacks them stops above the limit
+
+
+def _gunzipped(data: bytes) -> bytes:
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as packed:
+        return packed.read(_PAGE_BYTES + 1)
+
+
+def _gzipped(data: bytes) -> bytes:
+    return gzip.compress(data, mtime=0)
+
+
 def _inflated(data: bytes) -> bytes:
-    return zlib.decompress(data, -zlib.MAX_WBITS)
+    """Raises EOFError."""
+    inflating = zlib.decompressobj(-zlib.MAX_WBITS)
+    found = inflating.decompress(data, _PAGE_BYTES + 1)
+    if not inflating.eof and len(found) <= _PAGE_BYTES:
+        raise EOFError
+    return found
 
 
 def _deflated(data: bytes) -> bytes:
@@ -105,48 +168,8 @@ def _deflated(data: bytes) -> bytes:
     return deflating.compress(data) + deflating.flush()
 
 
-_CODECS: Mapping[str, tuple[Callable[[bytes], bytes], Callable[[bytes], bytes]]] = {
+_CODECS: Mapping[str, tuple[_Codec, _Codec]] = {
     "": (bytes, bytes),
-    "gzip": (gzip.decompress, lambda data: gzip.compress(data, mtime=0)),
+    "gzip": (_gunzipped, _gzipped),
     "deflate": (_inflated, _deflated),
 }
-
-
-def rewrite(page: bytes, rewritten: Callable[[str], str]) -> bytes:
-    """Writes all start tags anew, as upstream does, with their links changed; the rest stays."""
-    text = page.decode(errors="surrogateescape")
-    tags = _StartTags(text, rewritten)
-    tags.feed(text)
-    tags.close()
-    found, end = [], 0
-    for begins, length, tag in tags.found:
-        found += [text[end:begins], tag]
-        end = begins + length
-    return "".join([*found, text[end:]]).encode(errors="surrogateescape")
-
-
-class _StartTags(HTMLParser):
-    """Finds the start tags of a text: where each begins, how long it is, and what is to be there."""
-
-    def __init__(self, text: str, rewritten: Callable[[str], str]) -> None:
-        super().__init__(convert_charrefs=False)
-        self.found: list[tuple[int, int, str]] = []
-        self._rewritten = rewritten
-        self._lines = [0]
-        for line in text.split("\n"):
-            self._lines.append(self._lines[-1] + len(line) + 1)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._add(tag, attrs, ">")
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._add(tag, attrs, "/>")
-
-    def _add(self, tag: str, attributes: list[tuple[str, str | None]], end: str) -> None:
-        line, column = self.getpos()
-        written = [f"<{tag}"]
-        for name, value in attributes:
-            changed = self._rewritten(value or "") if name in _URLS.get(tag, ()) else value or ""
-            written.append(f' {name}="{html.escape(changed, quote=False).translate(_QUOTES)}"')
-        length = len(self.get_starttag_text() or "")
-        self.found.append((self._lines[line - 1] + column, length, "".join([*written, end])))

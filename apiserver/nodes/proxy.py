@@ -9,7 +9,7 @@ Source: k8s.io/apimachinery/pkg/util/proxy/upgradeaware.go and k8s.io/apiserver/
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import quote, urlencode
@@ -384,9 +384,14 @@ def _error_inside(request: Request, why: str) -> Response:
     return Response(101, Upgrade(talk), headers=headers)
 
 
-async def pass_on(request: Request, address: Address, target: str) -> BackendResponse:
-    """Raises 503 if the backend cannot be reached."""
-    headers = [("Connection", "close"), *passed_on(request), *framing(request)]
+async def pass_on(
+    request: Request, address: Address, target: str, instead: Sequence[tuple[str, str]] = ()
+) -> BackendResponse:
+    """Sends the headers `instead` of those that the client sent by these names. Raises 503 if the backend
+    cannot be reached.
+    """
+    kept = _without(passed_on(request), frozenset(name.lower() for name, _ in instead))
+    headers = [("Connection", "close"), *kept, *instead, *framing(request)]
     request.ends_with_client = True
     try:
         return await send(address, request.method, target, headers, request.pieces(), head_seconds=None)

@@ -41,7 +41,6 @@ T = TypeVar("T")
 
 _CALL_SECONDS = 120.0  # runtimeRequestTimeout
 _SANDBOX_SECONDS = 2 * _CALL_SECONDS
-_PULL_SECONDS = float("inf")
 _HEALTHY_SECONDS = 30.0  # maxWaitForContainerRuntime
 _DOWN = "container runtime is down"
 _CODES = {
@@ -82,9 +81,13 @@ class RuntimeFaults:
             raise RpcError(grpc.StatusCode.UNAVAILABLE, f"error reading from server: {error}") from error
 
     async def timed(
-        self, verb: str, send: Callable[[], Awaitable[T]], of: Sandbox | PodSandboxConfig, seconds: float
+        self,
+        verb: str,
+        send: Callable[[], Awaitable[T]],
+        of: Sandbox | PodSandboxConfig,
+        seconds: float | None,
     ) -> T:
-        """Makes a call as a kubelet's client does, which gives up after that time."""
+        """Makes a call as a kubelet's client does, which gives up after that time; None: never."""
         if not self.present:
             return await send()
         try:
@@ -145,7 +148,16 @@ class FaultyRuntime:
             raise ContainerRuntimeError(str(error)) from error
 
     async def remove_pod_sandbox(self, pod_uid: str) -> None:
-        await self._runtime.remove_pod_sandbox(pod_uid)
+        def remove() -> Awaitable[None]:
+            return self._runtime.remove_pod_sandbox(pod_uid)
+
+        sandbox = self._runtime.sandbox(pod_uid)
+        if sandbox is None:  # a kubelet does not ask for one that it does not see
+            return await remove()
+        try:
+            await self._faults.timed("RemovePodSandbox", remove, sandbox, _CALL_SECONDS)
+        except RpcError as error:
+            raise ContainerRuntimeError(str(error)) from error
 
     async def start_container(self, sandbox: Sandbox, config: ContainerConfig) -> Container:
         def start() -> Awaitable[Container]:
@@ -202,8 +214,9 @@ class FaultyRuntime:
         def run() -> Awaitable[CommandResult]:
             return self._runtime.exec_sync(sandbox, container, command, seconds)
 
+        limit = _CALL_SECONDS + seconds if seconds > 0 else None  # remote_runtime.go, ExecSync
         try:
-            return await self._faults.timed("ExecSync", run, sandbox, _CALL_SECONDS + seconds)
+            return await self._faults.timed("ExecSync", run, sandbox, limit)
         except RpcError as error:
             raise ContainerRuntimeError(str(error)) from error
 

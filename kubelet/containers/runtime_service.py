@@ -280,7 +280,9 @@ class RuntimeService(Protocol):
         """Ends what runs in it and gives its address back; what it was stays readable."""
         ...
 
-    async def remove_pod_sandbox(self, pod_uid: str) -> None: ...
+    async def remove_pod_sandbox(self, pod_uid: str) -> None:
+        """Nothing happens if there is none. Raises ContainerRuntimeError."""
+        ...
 
     # containers
 

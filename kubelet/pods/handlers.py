@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 _MOST_OUTPUT = 10 << 10
 _REDIRECTS = 10
 _TRIES = 3
+_LATE_SECONDS = 1.0  # until a hook's command that the runtime should have ended is given up
 FOREVER = 1e6  # seconds; upstream has no limit for hooks
 
 
@@ -106,7 +107,9 @@ class Asker:
         warn: Callable[[str, str], None],
     ) -> bool:
         if (command := (handler.get("exec") or {}).get("command")) is not None:
-            return (await self._exec(sandbox, container, command, seconds)).succeeds
+            # The runtime ends it in time, unless the call itself hangs.
+            work = self._exec(sandbox, container, command, seconds)
+            return (await self._limited(work, seconds + _LATE_SECONDS)).succeeds
         if (get := handler.get("httpGet")) is not None:
             return not self._runtime.runs_programs or await self._request(sandbox, spec, get, seconds, warn)
         if (pause := handler.get("sleep")) is not None and self._features.knows_sleep_hooks:

@@ -427,6 +427,15 @@ class PodKiller:
             if container.running(now):
                 self._stop(pod, sandbox, container, self._services.clock.monotonic(), "killing")
 
+    def keep(self, sandbox: Sandbox) -> None:
+        """Forgets the containers that the sandbox has no more."""
+        ids = {container.id for container in sandbox.containers}
+        self.replaced &= ids
+        self.removed &= ids
+        self._waiting &= ids
+        self._announced = {id_: ends for id_, ends in self._announced.items() if id_ in ids}
+        self._hooks = {id_: hook for id_, hook in self._hooks.items() if id_ in ids or not hook.done()}
+
     def stop(self) -> None:
         """Ends the hooks without a signal: another kubelet goes on."""
         for task in self._hooks.values():
@@ -498,7 +507,7 @@ class PodKiller:
         warn = functools.partial(services.recorder.event, pod, "Warning")
         if not await services.asker.hook(sandbox, container, spec, handler, grace, warn):
             self._emit_event(pod, container, "Warning", "FailedPreStopHook", "PreStopHook failed")
-        if container.id not in self._waiting:
+        if container.id in self._announced and container.id not in self._waiting:
             self._signal(sandbox, container)
         services.runtime.on_change(sandbox.pod_uid)
 

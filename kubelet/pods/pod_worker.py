@@ -42,6 +42,8 @@ from kubeskew.kubelet.volumes.termination_message import POD_LIMIT
 
 log = logging.getLogger(__name__)
 
+_RELIST_SECONDS = 1.0  # genericPlegRelistPeriod: the ends of containers are not noticed sooner
+_COLLECTION_SECONDS = 60.0  # ContainerGCPeriod
 _EVICTION_GRACE = 1  # seconds (eviction_manager.go, immediateEvictionGracePeriodSeconds)
 _SANDBOX_CHANGED = "Pod sandbox changed, it will be killed and re-created."
 _DEADLINE = "Pod was active on the node longer than the specified deadline"
@@ -60,6 +62,8 @@ class ResourceUpdater:
         self._known: dict[str, tuple[ContainerResources, dict[str, str]]] = {}  # by container id
 
     async def follow(self, pod: Object, sandbox: Sandbox, now: datetime) -> None:
+        ids = {container.id for container in sandbox.containers}
+        self._known = {id_: known for id_, known in self._known.items() if id_ in ids}
         for spec in pod_spec.all_containers(pod):
             container = sandbox.latest(spec["name"])
             if container is None or not container.running(now):
@@ -121,6 +125,7 @@ class PodWorker:
         self.fit_check: FitCheck | None = None  # the node's answer to the pod's resources
         self._held_back: dict[str, WaitingReason] = {}
         self._next_preparation: datetime | None = None  # of claims, after one that failed
+        self._next_round: datetime | None = None  # in which all containers may restart again
         services.statuses.observe(pod)
 
     # -- from the API
@@ -185,10 +190,19 @@ class PodWorker:
             self._prober.stop()
             self._starter.hooks.stop()
             self._killer.stop()
-        await self._services.runtime.remove_pod_sandbox(self.uid)
+        await self._remove_sandbox()
         await self._services.volumes.remove_pod(self.uid)
         self._services.backoff.forget(self.uid)
         self._services.images.forget(self.uid)
+
+    async def _remove_sandbox(self) -> None:
+        """Removes what the runtime keeps of the pod, again and again until it does (kuberuntime_gc.go)."""
+        while True:
+            try:
+                return await self._services.runtime.remove_pod_sandbox(self.uid)
+            except ContainerRuntimeError as error:
+                log.warning("cannot remove the sandbox of pod %s: %s", pod_spec.full_name(self.pod), error)
+            await self._services.clock.sleep(_COLLECTION_SECONDS)
 
     async def _pause(self, seconds: float | None) -> None:
         """Waits for `seconds` (None: for ever) or news."""
@@ -203,6 +217,8 @@ class PodWorker:
             finally:
                 for task in tasks:
                     task.cancel()
+        else:
+            await asyncio.sleep(0)  # other pods have their turn
         self._wake.clear()
 
     async def _sync(self) -> float | None:
@@ -232,6 +248,9 @@ class PodWorker:
             current = {**self.pod, "status": services.statuses.current(self.pod)}
             self._prober.follow(current, sandbox)
             await self._resources.follow(self.allocated_pod, sandbox, now)
+            self._killer.keep(sandbox)
+            if (wait := self._until_next_round(sandbox, now)) > 0:
+                return wait
         restarts_all = sandbox is not None and self._restarts_all(sandbox, now)
         if sandbox is None or not self._is_replacing(sandbox):
             status = self._status(sandbox, now, restarts_all=restarts_all)
@@ -240,10 +259,8 @@ class PodWorker:
                 self._killed = True
                 return 0
             services.statuses.put(self.pod, status)
-        if sandbox is not None and not sandbox.ready:  # it was lost with the process that kept it
-            services.recorder.event(self.pod, "Normal", "SandboxChanged", _SANDBOX_CHANGED)
         if sandbox is None or not sandbox.ready:
-            return await self._prepare_sandbox()
+            return await self._prepare_sandbox(sandbox)
         if services.volumes.are_directories:
             if not await self._volumes.sync(self.pod, now):
                 return VOLUME_RETRY_SECONDS
@@ -276,6 +293,14 @@ class PodWorker:
         """Stops all containers once one has ended for which its rules say so; is True until they have ended,
         and at least once.
         """
+        if self._has_trigger(sandbox, now):
+            self._killer.remove_all(self.pod, sandbox, now)
+            self._next_round = now + timedelta(seconds=_RELIST_SECONDS)
+            return True
+        return self._services.features.restarts_all and self._ends_removed(sandbox, now)
+
+    def _has_trigger(self, sandbox: Sandbox, now: datetime) -> bool:
+        """A container has ended for which its rules say that all restart."""
         if not self._services.features.restarts_all:
             return False
         for spec in [*pod_spec.init_containers(self.pod), *pod_spec.containers(self.pod)]:
@@ -283,9 +308,15 @@ class PodWorker:
             if latest is None or latest.running(now) or latest.id in self._killer.removed:
                 continue
             if restart_action(spec, latest.exit_code) == RESTART_ALL:
-                self._killer.remove_all(self.pod, sandbox, now)
                 return True
-        return self._ends_removed(sandbox, now)
+        return False
+
+    def _until_next_round(self, sandbox: Sandbox, now: datetime) -> float:
+        """Returns the seconds until it is noticed that all containers are to restart again; 0 if it is, or
+        if none has ended for which they do."""
+        if self._next_round is None or not self._has_trigger(sandbox, now):
+            return 0.0
+        return max(0.0, (self._next_round - now).total_seconds())
 
     def _ends_removed(self, sandbox: Sandbox, now: datetime) -> bool:
         removed = self._killer.removed
@@ -301,9 +332,11 @@ class PodWorker:
             return None
         return parse_timestamp(self._start_time) + timedelta(seconds=int(seconds))
 
-    async def _prepare_sandbox(self) -> float:
+    async def _prepare_sandbox(self, lost: Sandbox | None) -> float:
         """Makes a sandbox if devices and volumes are ready; returns seconds until the next step."""
         services = self._services
+        if lost is not None:  # with the process that kept it
+            services.recorder.event(self.pod, "Normal", "SandboxChanged", _SANDBOX_CHANGED)
         now = services.clock.now()
         if not await self._volumes.sync(self.pod, now):
             return VOLUME_RETRY_SECONDS

@@ -8,13 +8,14 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 KEEP = -1  # a user or group that stays as it is
 _MASK = 0o022  # of a kubelet on a node
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_PLACE = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC  # needs no permission to read
 
 
 class Unchanged(NamedTuple):
@@ -101,16 +102,15 @@ class VolumeFiles:
 
     def make_directories(self, path: Path, mode: int) -> None:
         """Makes a directory and those above it, whatever the process's mask is; what is there already keeps
-        its mode.
+        its mode. Follows no link that gets there meanwhile.
         """
-        missing = []
+        missing: list[str] = []
         check_path(path)
         while not path.exists():
-            missing.append(path)
+            missing.append(path.name)
             path = path.parent
-        for directory in reversed(missing):
-            directory.mkdir(mode=mode & ~_MASK, exist_ok=True)
-            directory.chmod(mode & ~_MASK)
+        if missing:
+            os.close(open_below(path, missing[::-1], mode & ~_MASK))
 
     def write(self, path: Path, content: bytes, mode: int) -> None:
         """Gives the file exactly this mode, whatever the process's mask is. Follows no link at the end, and
@@ -210,6 +210,33 @@ def _moved(descriptor: int, name: str, expected: os.stat_result) -> int:
 def _unlock(parent: int, name: str, status: os.stat_result) -> None:
     if status.st_uid == os.geteuid() and status.st_mode & stat.S_IRWXU != stat.S_IRWXU:
         os.chmod(name, stat.S_IMODE(status.st_mode) | stat.S_IRWXU, dir_fd=parent)
+
+
+def open_below(base: Path, names: Sequence[str], mode: int) -> int:
+    """Opens a directory below another as a place for more, and makes what is missing, with this mode.
+
+    Follows no link below `base`. Raises OSError, NotADirectoryError where there is a link.
+    """
+    descriptor = os.open(base, _PLACE)
+    for name in names:
+        try:
+            is_new = _make(descriptor, name, mode)
+            inner = os.open(name, _DIRECTORY if is_new else _PLACE | os.O_NOFOLLOW, dir_fd=descriptor)
+        finally:
+            os.close(descriptor)
+        descriptor = inner
+        if is_new:
+            os.fchmod(descriptor, mode)  # whatever the process's mask is
+    return descriptor
+
+
+def _make(directory: int, name: str, mode: int) -> bool:
+    """Is False if there is something of that name already."""
+    try:
+        os.mkdir(name, mode, dir_fd=directory)
+    except FileExistsError:
+        return False
+    return True
 
 
 def check_path(path: object) -> None:

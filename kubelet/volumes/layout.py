@@ -7,18 +7,24 @@ never lead out of the node's directories.
 Source: pkg/kubelet/kubelet_getters.go, pkg/kubelet/config/defaults.go, 1.36.
 """
 
+import contextlib
+import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from kubeskew.kubelet.volumes.files import check_path
+from kubeskew.kubelet.volumes.files import check_path, open_below
+
+log = logging.getLogger(__name__)
 
 KUBELET_ROOT = "/var/lib/kubelet"
 POD_LOGS = "/var/log/pods"
 _MOST_LINKS = 40  # as Linux
 _HOSTS = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n"
 _LINK_ERROR = 40  # ELOOP
+_DIRECTORY_MODE = 0o755
+_FILE_MODE = 0o644
 
 
 class Nested(NamedTuple):
@@ -40,24 +46,29 @@ class NodeRoot:
         """Makes the root, with the one file that every machine has, and the places at which the directories
         that lie elsewhere are mounted.
         """
-        hosts = self._root / "etc/hosts"
-        hosts.parent.mkdir(parents=True, exist_ok=True)
-        for directory in (self._root, hosts.parent):
-            directory.chmod(0o755)  # whatever the process's mask is
-        if not hosts.exists():
-            hosts.write_text(_HOSTS)
-            hosts.chmod(0o644)
+        self._root.parent.mkdir(parents=True, exist_ok=True)
+        os.close(open_below(self._root.parent, [self._root.name], _DIRECTORY_MODE))
+        with _left_to_containers("/etc"):
+            _make_hosts(open_below(self._root, ["etc"], _DIRECTORY_MODE))
         for node_path in reversed(self._elsewhere):
-            parent = str(PurePosixPath(node_path).parent)
-            place = self.place(parent) / PurePosixPath(node_path).name
-            place.mkdir(parents=True, exist_ok=True, mode=0o755)
+            place = PurePosixPath(node_path)
+            base, below = self._based(str(place.parent))
+            base.mkdir(parents=True, exist_ok=True)
+            with _left_to_containers(node_path):
+                os.close(open_below(base, [*_parts(below), place.name], _DIRECTORY_MODE))
 
     def place(self, node_path: str) -> Path:
         """Maps an absolute path of the node without following links."""
+        base, below = self._based(node_path)
+        return base / below
+
+    def _based(self, node_path: str) -> tuple[Path, str]:
+        """Splits a path into a directory that is the kubelet's and what is below it, as containers may
+        change it."""
         for prefix, path in self._elsewhere.items():
             if node_path == prefix or node_path.startswith(f"{prefix}/"):
-                return path / node_path[len(prefix) + 1 :]
-        return self._root / node_path.lstrip("/")
+                return path, node_path[len(prefix) + 1 :]
+        return self._root, node_path.lstrip("/")
 
     def resolve(self, node_path: str) -> Path:
         """Maps a path of the node, and follows links as they are meant on the node. Raises OSError."""
@@ -92,6 +103,29 @@ class NodeRoot:
             for prefix, path in reversed(self._elsewhere.items())
             if prefix.startswith(above)
         ]
+
+
+@contextlib.contextmanager
+def _left_to_containers(node_path: str) -> Iterator[None]:
+    """Leaves a place as it is where a container of the node has put a link, or a file."""
+    try:
+        yield
+    except NotADirectoryError:
+        log.warning("%s of the node is no directory: left as it is", node_path)
+
+
+def _make_hosts(directory: int) -> None:
+    """Makes the file unless there is anything of its name; closes the directory."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    try:
+        with (
+            contextlib.suppress(FileExistsError),
+            os.fdopen(os.open("hosts", flags, _FILE_MODE, dir_fd=directory), "w") as file,
+        ):
+            os.fchmod(file.fileno(), _FILE_MODE)  # whatever the process's mask is
+            file.write(_HOSTS)
+    finally:
+        os.close(directory)
 
 
 def _parts(path: str) -> list[str]:

@@ -16,7 +16,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.process.network_agent import is_of_cluster, is_of_node
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.nodes.connections import pod_of
-from kubeskew.apiserver.nodes.proxied_pages import Links, with_proxied_links
+from kubeskew.apiserver.nodes.proxied_pages import Links, forwarded_uri, with_proxied_links
 from kubeskew.apiserver.nodes.proxy import Address, is_upgrade, pass_on, pass_upgrade
 from kubeskew.apiserver.registry.requests.scope import RequestServices, Scope, admit_connection
 from kubeskew.apiserver.webhooks.client import trusting_all
@@ -72,12 +72,13 @@ async def proxy(request: Request, scope: Scope) -> Response:
     target = f"{prefix}/{quote(path, safe='/:@!$&()*+,;=~')}{suffix}"
     if is_upgrade(request):
         return await pass_upgrade(request, address, target)
-    answer = await pass_on(request, address, target)
+    path_of_proxy = request.path.removesuffix(f"/{path}" if path else "/")
+    forwarded = ("X-Forwarded-Uri", forwarded_uri(path_of_proxy, f"/{path}"))
+    answer = await pass_on(request, address, target, [forwarded])
     if answer.status == _NOBODY_LISTENS and prefix:
         answer.close()
         message = f"error trying to reach service: dial tcp {shown}: connect: connection refused"
         raise StatusError(503, "ServiceUnavailable", message)
-    path_of_proxy = request.path.removesuffix(f"/{path}" if path else "/")
     return await with_proxied_links(answer, Links(path_of_proxy, shown, request.headers.get("host", "")))
 
 

@@ -51,8 +51,8 @@ _ABOUT = (
 _MISSING_RIGHT = (
     "SELECT doing, name FROM (VALUES ('SELECT', 'SELECT from'), ('INSERT', 'INSERT into'), "
     "('UPDATE', 'UPDATE'), ('DELETE', 'DELETE from')) rights (called, doing), "
-    "unnest(ARRAY['events', 'siblings', 'authors', 'objects', 'leases', 'timeline', 'meta']) name "
-    "WHERE NOT has_table_privilege(name, called) "
+    "unnest(ARRAY['events', 'siblings', 'authors', 'objects', 'leases', 'renewals', 'timeline', 'meta']) "
+    "name WHERE NOT has_table_privilege(name, called) "
     "UNION ALL SELECT 'use', number FROM pg_get_serial_sequence('timeline', 'seq') number "
     "WHERE NOT has_sequence_privilege(number, 'USAGE')"
 )

@@ -83,6 +83,14 @@ async def test_a_user_without_rights_learns_which(postgresql: PostgreSQLServer, 
     )
     async with await LogReader.open(theirs) as reader:
         assert await reader.revision() == 1
+    postgresql.sql(
+        f"GRANT ALL ON ALL TABLES IN SCHEMA {schema} TO reader_{schema};"
+        f"GRANT ALL ON ALL SEQUENCES IN SCHEMA {schema} TO reader_{schema}"
+    )
+    for table in metadata.tables.keys() - {"alembic_version"}:
+        postgresql.sql(f"REVOKE DELETE ON {schema}.{table} FROM reader_{schema}")
+        assert f"the user may not DELETE from {table}: " in await refusal(theirs)
+        postgresql.sql(f"GRANT DELETE ON {schema}.{table} TO reader_{schema}")
 
 
 async def test_an_old_server_is_refused(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

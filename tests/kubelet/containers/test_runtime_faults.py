@@ -1,6 +1,7 @@
 """Faults of a container runtime, before an emulated kubelet's and before the service of a real one."""
 
 import asyncio
+import contextlib
 from pathlib import Path
 
 import grpc
@@ -86,6 +87,31 @@ async def test_a_sandbox_is_not_made(clock, body, seconds, text):
         await runtime.run_pod_sandbox(sandbox_config())
     assert clock.monotonic() - began == pytest.approx(seconds, abs=1)
     assert runtime.sandboxes() == []
+
+
+async def test_a_sandbox_is_not_removed(clock):
+    """A removal that is refused leaves the sandbox; that of a pod without one is no call."""
+    body = {"verb": "RemovePodSandbox", "name": "web", "nth": 1, "answer": 500, "message": "busy"}
+    runtime = FaultyRuntime(RuntimeInMemory(clock), faults(clock, body))
+    await runtime.remove_pod_sandbox("u")
+    await runtime.run_pod_sandbox(sandbox_config())
+    with pytest.raises(ContainerRuntimeError, match=r"busy$"):
+        await runtime.remove_pod_sandbox("u")
+    assert runtime.sandbox("u") is not None
+    await runtime.remove_pod_sandbox("u")
+    assert runtime.sandbox("u") is None
+
+
+@pytest.mark.parametrize(("limit", "passed"), [(5, 125), (0, 3600)])
+async def test_a_command_is_late(clock, limit, passed):
+    """The kubelet gives up two minutes after the command's own time, and never if it has none."""
+    runtime = FaultyRuntime(RuntimeInMemory(clock), faults(clock, {"verb": "ExecSync", "delay": "1h"}))
+    sandbox = await runtime.run_pod_sandbox(sandbox_config())
+    container = await runtime.start_container(sandbox, ContainerConfig("c", "busybox"))
+    began = clock.monotonic()
+    with contextlib.suppress(ContainerRuntimeError):
+        await runtime.exec_sync(sandbox, container, ["true"], limit)
+    assert clock.monotonic() - began == pytest.approx(passed, abs=1)
 
 
 async def test_an_image_cannot_be_pulled(clock):

@@ -396,6 +396,27 @@ async def test_all_restart(node, on):
         assert (last["exitCode"], last["reason"]) == (137, "RestartingAllContainers")
 
 
+async def test_rounds_of_restarts_leave_time_for_others(node):
+    """Restarts of all because of a container that ends at once are a second apart: the node's other pods
+    run, and what is noted of the containers does not grow."""
+    await node.start(gates="RestartAllContainersOnContainerExits=true")
+    await node.create(
+        containers=[shell("exit 42", restartPolicy="Never", restartPolicyRules=[RESTART_ALL])],
+        restartPolicy="Never",
+    )
+    await node.create("pod-2")
+    await node.running("pod-2")
+    before = (await node.until_pod(lambda status: status and status.get("containerStatuses")))["status"]
+    await node.clock.sleep(20)
+    after = (await node.pod())["status"]
+    rounds = after["containerStatuses"][0]["restartCount"] - before["containerStatuses"][0]["restartCount"]
+    assert 17 <= rounds <= 21
+    [worker] = [
+        worker for worker in node.agent._pods._workers.values() if worker.pod["metadata"]["name"] == "pod-1"
+    ]
+    assert len(worker._killer.removed) <= 2
+
+
 def statuses(pod):
     return [*pod["status"]["containerStatuses"], *pod["status"]["initContainerStatuses"]]
 

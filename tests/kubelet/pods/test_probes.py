@@ -248,6 +248,42 @@ async def test_a_pre_stop_hook_that_raises_has_failed(scripted):
     assert ("FailedPreStopHook", "PreStopHook failed") in await scripted.events()
 
 
+async def test_a_pre_stop_hook_that_hangs_ends_with_the_grace_period(scripted, monkeypatch):
+    """Its container gets its signal then, however long the call of the runtime takes."""
+
+    async def hangs(*_):
+        await scripted.clock.sleep(3600)
+
+    hook = {"preStop": {"exec": {"command": ["stop"]}}}
+    await scripted.create(containers=[container(lifecycle=hook)], terminationGracePeriodSeconds=10)
+    await scripted.running()
+    monkeypatch.setattr(runtime_of(scripted), "exec_sync", hangs)
+    began = scripted.clock.monotonic()
+    await scripted.delete()
+    await scripted.gone()
+    assert 10 <= scripted.clock.monotonic() - began < 20
+
+
+async def test_a_sandbox_that_cannot_be_removed_is_tried_again(scripted, monkeypatch):
+    """The runtime's records of a pod go with the next collection."""
+    runtime = runtime_of(scripted)
+    remove, tries = runtime.remove_pod_sandbox, []
+
+    async def refuse_once(uid):
+        tries.append(scripted.clock.monotonic())
+        if len(tries) == 1:
+            raise ContainerRuntimeError("busy")
+        await remove(uid)
+
+    await scripted.create(containers=[container()])
+    await scripted.running()
+    monkeypatch.setattr(runtime, "remove_pod_sandbox", refuse_once)
+    await scripted.delete()
+    await scripted.gone()
+    await scripted.until(lambda: not runtime.sandboxes())
+    assert tries[1] - tries[0] == pytest.approx(60, abs=1)
+
+
 @pytest.mark.parametrize(
     ("hook", "version", "gates", "seconds", "fails"),
     [

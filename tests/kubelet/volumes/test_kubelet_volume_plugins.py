@@ -107,6 +107,42 @@ async def test_a_node_has_a_hosts_file(volume_node):
 
 
 @pytest.mark.parametrize(
+    ("place", "target"),
+    [("etc", "outside"), ("etc/hosts", "outside/hosts"), ("etc/hosts", "outside/own"), ("var", "outside")],
+)
+def test_a_nodes_links_do_not_lead_the_kubelet_out(volume_node, tmp_path, place, target):
+    """A kubelet that starts again changes nothing outside, and no modes of what is there, though a pod has
+    put links into the root of its node."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "own").write_text("mine")
+    outside.chmod(0o700)
+    root = volume_node.directory / "root"
+    root.chmod(0o711)
+    VolumeFiles().remove_tree(root / place)
+    (root / place).symlink_to(tmp_path / target)
+    volume_node.volumes.root.make()
+    assert (mode(outside), mode(root)) == ("700", "711")
+    assert [path.name for path in outside.iterdir()] == ["own"]
+    assert (outside / "own").read_text() == "mine"
+    assert (root / place).is_symlink()
+
+
+def test_directories_are_not_made_through_a_link(tmp_path):
+    """A link that leads nowhere is refused, and what is new gets its mode whatever the mask is."""
+    (tmp_path / "link").symlink_to(tmp_path / "outside")
+    with pytest.raises(NotADirectoryError):
+        VolumeFiles().make_directories(tmp_path / "link/x", 0o755)
+    assert not (tmp_path / "outside").exists()
+    before = os.umask(0o077)
+    try:
+        VolumeFiles().make_directories(tmp_path / "a/b", 0o777)
+    finally:
+        os.umask(before)
+    assert (mode(tmp_path / "a"), mode(tmp_path / "a/b")) == ("755", "755")
+
+
+@pytest.mark.parametrize(
     ("link", "path", "expected"),
     [
         ("/etc", "/tmp/l/f", "root/etc/f"),

@@ -176,6 +176,17 @@ async def test_generations(call) -> None:
     assert changed.body["endpoints"] == [{**endpoints[0], "conditions": {}}]
 
 
+@pytest.mark.parametrize("minor", [35, 36])
+async def test_a_gate_older_than_its_field(minor: int) -> None:
+    """1.35 has the gate VolumeLimitScaling, for its scheduler alone: CSIDrivers have no field for it."""
+    server = await open_server(minor, gates={"VolumeLimitScaling": True})
+    try:
+        driver = await Caller(server).post(DRIVERS, {"metadata": {"name": "x"}, "spec": {}})
+    finally:
+        await close_server(server)
+    assert ("preventPodSchedulingIfMissing" in driver.body["spec"]) == (minor == 36)
+
+
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
