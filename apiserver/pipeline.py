@@ -10,7 +10,7 @@ import logging
 import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 from typing import Any
@@ -74,7 +74,7 @@ def _count_open(metrics: RequestMetrics, info: RequestInfo, response: Response) 
     """Counts the answer among the long-running ones while it is being sent."""
     body = response.body
     if isinstance(body, Upgrade):
-        response.body = Upgrade(partial(_talk, metrics, info, body))
+        response.body = replace(body, talk=partial(_talk, metrics, info, body))
     elif not isinstance(body, bytes):
         response.body = _counted_pieces(metrics, info, body)
 

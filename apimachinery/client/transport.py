@@ -347,11 +347,12 @@ class HTTPTransport:
             raise
 
     async def _send(self, request: Request, end: Callable[[], None]) -> HTTPResponse:
+        message = self._message(request)
         kept = self._kept()
         connection = kept or await self._opened()
         self._busy[connection] = None
         try:
-            await connection.begin(self._message(request))
+            await connection.begin(message)
             if kept is None and self._tls is not None:
                 self._tls.keep(connection.tls)
             if request.timeout is not None:
@@ -396,6 +397,7 @@ class HTTPTransport:
         return connection
 
     def _message(self, request: Request) -> bytes:
+        """Raises ClientError where a line break would make more lines of the head than there are."""
         lines = [f"{request.method} {self._prefix}{request.target} HTTP/1.1", f"Host: {self._authority}"]
         lines += [f"{name}: {value}" for name, value in request.headers.items()]
         body = request.body
@@ -405,6 +407,9 @@ class HTTPTransport:
             lines.append("Content-Length: 0")
         head = "\r\n".join([*lines, ""]).encode("latin-1")
         head += b"".join([b"%b: %b\r\n" % line for line in request.lines]) + b"\r\n"
+        ends = len(lines) + len(request.lines) + 1
+        if head.count(b"\r") != ends or head.count(b"\n") != ends or b"\0" in head:
+            raise aiohttp.ClientError("a line break or a null byte in the request's target or headers")
         return head + body if body else head
 
     async def close(self) -> None:

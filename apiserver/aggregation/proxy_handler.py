@@ -7,6 +7,7 @@ Source: k8s.io/kube-aggregator/pkg/apiserver/handler_proxy.go, k8s.io/apimachine
 
 import asyncio
 import base64
+import re
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import aclosing
@@ -34,6 +35,7 @@ from kubeskew.apiserver.webhooks.endpoints import ResolutionError
 
 _HTTPS = 443
 _OURS = frozenset({"audit-id", "cache-control"})
+_CHANGED = re.compile(r"[\x00-\x1f\x7f]|^\s|\s$")  # what headers cannot carry, or lose
 
 
 async def proxy(services: AggregationServices, remote: Remote, request: Request) -> Response:
@@ -123,11 +125,19 @@ def _headers(request: Request) -> Headers:
     return headers
 
 
-def identity(user: User) -> list[tuple[str, str]]:
+class UnnamedError(DialError):
+    """Headers cannot say who the user is; the text is Go's."""
+
+
+def identity(user: User) -> Headers:
+    """Raises UnnamedError: with line breaks in a name, or spaces around it, a user would become another."""
     headers = [("X-Remote-User", user.name)]
     if user.uid:
         headers.append(("X-Remote-Uid", user.uid))
     headers += [("X-Remote-Group", group) for group in user.groups]
     for key, values in user.extra.items():
         headers += [(f"X-Remote-Extra-{quote(key.lower(), safe='')}", value) for value in values]
+    for name, value in headers:
+        if _CHANGED.search(value):
+            raise UnnamedError(f'net/http: invalid header field value for "{name}"')
     return headers

@@ -348,6 +348,8 @@ class Incoming:
 
     def feed(self, data: bytes) -> bytes | None:
         """Bytes after a request to upgrade are no HTTP any more: they are returned."""
+        if self._before_upgrade:
+            return self._feed_before_upgrade(data)
         if self._ended:
             return None
         if self.body is None:
@@ -357,7 +359,8 @@ class Incoming:
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
-            return data[upgrade.args[0] :]
+            rest = data[upgrade.args[0] :]
+            return self._feed_before_upgrade(rest) if self._before_upgrade else rest
         except httptools.HttpParserError as error:
             cause = error.__context__
             self._end(cause.answer if isinstance(cause, _NotServedError) else refusal(400), error)
@@ -366,6 +369,17 @@ class Incoming:
         elif self._framed > _FRAMING_FACTOR * self._data + _FRAMING_MAX:
             self._end(refusal(400), ValueError("chunked encoding contains too much non-data"))
         return None
+
+    def _feed_before_upgrade(self, data: bytes) -> bytes | None:
+        """Takes a body that comes before an upgrade, past the parser; returns what follows it."""
+        body, rest = data[: self._before_upgrade], data[self._before_upgrade :]
+        self._before_upgrade -= len(body)
+        if self.body is not None:
+            if body:
+                self.body.feed(body)
+            if not self._before_upgrade:
+                self.body.finish()
+        return None if self._before_upgrade else rest
 
     def _end(self, answer: bytes, error: Exception) -> None:
         """Stops reading: the handler answers if a body breaks off, else `answer` is sent."""
@@ -384,6 +398,7 @@ class Incoming:
         self._headers: RawHeaders = []
         self._head_size = 0  # bytes
         self._framed = self._data = 0  # bytes after the head, and those of the body itself
+        self._before_upgrade = 0  # bytes of a body that are still to come before an upgrade
         self._keep_alive = True
         self.body = None
 
@@ -430,7 +445,10 @@ class Incoming:
 
     def on_message_complete(self) -> None:
         if self.body is not None:
-            self.body.finish()
+            if self._parser.should_upgrade():
+                self._before_upgrade = self.body.announced
+            if not self._before_upgrade:
+                self.body.finish()
         self._ended = not self._keep_alive
 
 
@@ -555,6 +573,7 @@ class Outgoing:
     async def hand_over(self, response: Response, upgrade: Upgrade, tunnel: ConnectionTunnel | None) -> None:
         """Grants an upgrade and runs its handler until it ends. Raises BodyBrokenError."""
         if tunnel is None:
+            await upgrade.aclose()
             raise BodyBrokenError("an upgrade that was not asked for")
         transport = self._transport
         transport.finishing = False  # the head says Upgrade

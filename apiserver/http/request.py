@@ -293,6 +293,12 @@ class Upgrade:
     """
 
     talk: Callable[[Tunnel], Awaitable[None]]
+    close: Callable[[], None] | None = None  # lets go of what waits for `talk`, called or not
+
+    async def aclose(self) -> None:
+        """Ends what an answer holds that no client gets."""
+        if self.close is not None:
+            self.close()
 
 
 @dataclass(slots=True)

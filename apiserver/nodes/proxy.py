@@ -342,7 +342,7 @@ async def switched(answer: BackendResponse) -> Response:
     """Answers a client that wants to upgrade: with a pipe, or with the backend's refusal."""
     if answer.status == 101:
         kept = _without(answer.headers, frozenset({"connection"}))
-        return Response(101, Upgrade(_joined(answer)), headers=kept)
+        return Response(101, Upgrade(_joined(answer), answer.close), headers=kept)
     refusal = streamed(answer)
     refusal.body = (await answer.text(_TEXT_LIMIT)).encode()  # short: read at once, even if the client goes
     return refusal
@@ -426,7 +426,25 @@ def streamed(answer: BackendResponse, **changed: str) -> Response:
     if answer.bodiless:  # of a HEAD, with the length that the body would have
         answer.close()
         return Response(answer.status, no_pieces(), content_type, kept, answer.length)
-    return Response(answer.status, answer.pieces(), content_type, kept, answer.length)
+    return Response(answer.status, _Pieces(answer), content_type, kept, answer.length)
+
+
+class _Pieces:
+    """The body as it comes. An answer that nobody has begun to read is closed, too."""
+
+    def __init__(self, answer: BackendResponse) -> None:
+        self._answer = answer
+        self._pieces = answer.pieces()
+
+    def __aiter__(self) -> "_Pieces":
+        return self
+
+    async def __anext__(self) -> bytes:
+        return await anext(self._pieces)
+
+    async def aclose(self) -> None:
+        await self._pieces.aclose()
+        self._answer.close()
 
 
 def _upgrade_headers(request: Request) -> Headers:

@@ -7,8 +7,9 @@ connections over the processes that listen on it, emulated servers and shims.
 """
 
 import asyncio
+import logging
 import socket
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 from kubeskew.apimachinery.streaming.splicing import End, Incoming
 from kubeskew.shim.front_proxy import FrontProxy
@@ -19,6 +20,9 @@ _BACKLOG = 1024
 QUIET_SECONDS = 0.05  # without a byte, after which a connection is taken to have no short request under way
 DRAIN_SECONDS = 0.5  # for requests under way
 _POLL_SECONDS = 0.01
+REOPEN_SECONDS = 1.0  # after which a port that could not be had after an outage is tried again
+
+log = logging.getLogger(__name__)
 
 
 class Front:
@@ -46,16 +50,24 @@ class Front:
             await self._open()
 
     async def _open(self) -> None:
+        """Listens at all ports, or at none. Raises OSError."""
         loop = asyncio.get_running_loop()
-        for port, shared in self._ports:
-            self._listeners.append(
-                await loop.create_server(self._connect, sock=_bound(port, shared=shared), backlog=_BACKLOG)
-            )
+        try:
+            for port, shared in self._ports:
+                self._listeners.append(
+                    await loop.create_server(
+                        lambda: _Connection(self._way), sock=_bound(port, shared=shared), backlog=_BACKLOG
+                    )
+                )
+        except BaseException:
+            self._close_listeners()
+            raise
 
-    def _connect(self) -> Incoming:
+    def _way(self) -> tuple[dict[End, None], Address]:
+        """To where a connection leads, and among which it counts."""
         if self._proxy is not None and self._proxying:
-            return _Connection(self._proxied, (HOST, self._proxy.port))
-        return _Connection(self._direct, self._program)
+            return self._proxied, (HOST, self._proxy.port)
+        return self._direct, self._program
 
     def stop_listening(self) -> None:
         """Leaves connections to the program, which ends them with itself."""
@@ -109,10 +121,22 @@ class Front:
         _abort(self._proxied)
         try:
             await outage
+            await self._reopen()
         finally:
             self._outage = False
-        if self._wanted:
-            await self._open()
+
+    async def _reopen(self) -> None:
+        """Tries until all ports can be had, or are not wanted any more."""
+        while self._wanted:
+            try:
+                await self._open()
+            except OSError as error:
+                log.warning("cannot listen after an outage: %s", error)
+                await asyncio.sleep(REOPEN_SECONDS)
+            else:
+                if not self._wanted:
+                    self._close_listeners()
+                return
 
     async def close(self) -> None:
         """Ends all connections."""
@@ -147,18 +171,22 @@ def _bound(port: int, *, shared: bool) -> socket.socket:
 
 
 class _Connection(Incoming):
-    """Reads nothing before there is a connection to where it leads."""
+    """Reads nothing before there is a connection to where it leads.
 
-    def __init__(self, ends: dict[End, None], target: Address) -> None:
-        super().__init__(ends)
-        self._target = target
+    That is decided when it is made, some time after its protocol: meanwhile there may be faults.
+    """
+
+    def __init__(self, way: Callable[[], tuple[dict[End, None], Address]]) -> None:
+        super().__init__({})
+        self._way = way
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.ends, target = self._way()
         super().connection_made(transport)
-        self.begin(self._dial())
+        self.begin(self._dial(target))
 
-    async def _dial(self) -> None:
+    async def _dial(self, target: Address) -> None:
         try:
-            await self.join(*self._target)
+            await self.join(*target)
         except OSError:
             self.close()

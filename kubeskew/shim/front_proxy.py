@@ -6,14 +6,15 @@ front proxy, which the program trusts by the proxy's own certificate; tokens go 
 front proxy that a client sends are dropped, unless it is one.
 """
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 import aiohttp
-from multidict import CIMultiDict
 
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.client.kubeconfig import Kubeconfig
@@ -23,7 +24,7 @@ from kubeskew.apimachinery.client.transport import Request as SentRequest
 from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.faults.streams import StreamForm
 from kubeskew.apimachinery.security.tls import serving_context
-from kubeskew.apiserver.aggregation.proxy_handler import identity
+from kubeskew.apiserver.aggregation.proxy_handler import UnnamedError, identity
 from kubeskew.apiserver.authentication.authenticator import (
     ANONYMOUS_USER,
     Authorities,
@@ -38,8 +39,8 @@ from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.http import statuses
 from kubeskew.apiserver.http.listener import HTTPServer
 from kubeskew.apiserver.http.request import (
+    MAX_SECONDS,
     BodyBrokenError,
-    BodyTooLargeError,
     ConnectionDroppedError,
     Request,
     RequestInfo,
@@ -49,6 +50,7 @@ from kubeskew.apiserver.http.request import (
 )
 from kubeskew.apiserver.nodes.proxy import (
     Address,
+    BackendResponse,
     DialError,
     framing,
     is_upgrade,
@@ -63,10 +65,12 @@ from kubeskew.shim.proxy import HOP_BY_HOP, passing
 from kubeskew.shim.watch_events import WatchStream, events, stream_of
 
 _HOST = "127.0.0.1"
-_BODY_MAX = 64 << 20  # bytes that are kept of a request; those to `proxy` are passed on as they come
+# Bytes of a body that is read before it is sent, as much as the program takes of an object, and of all such
+# bodies at a time. What is more is passed on as it comes.
+_READ_MAX, _HELD_MAX = 3 << 20, 64 << 20
+_SWITCHING = 101
 _BODILESS = frozenset({204, 304})
 _ANSWERS_OWN = frozenset({b"content-type", b"date"})  # which the HTTP server writes
-_VOUCHED = "x-remote-user"
 _AUDIENCE = "api"  # of tokens in the file, which have none
 # The headers of kubeadm's flags, which all servers of a cluster have.
 _HEADERS = RequestHeaders(
@@ -75,6 +79,7 @@ _HEADERS = RequestHeaders(
 
 log = logging.getLogger(__name__)
 RawHeaders = list[tuple[bytes, bytes]]
+Named = list[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +129,6 @@ class FrontProxy:
         ids = Features.of(environment.gates).accounts.certificate_ids
         self._certificates = CertificateAuthenticator(clock, authorities, adds_credential_id=ids)
         self._tokens = TokenFile(files.tokens.read_text().splitlines(), (_AUDIENCE,))
-        self._faulty = faults.filter(self._forward, _take_apart)
         self._http = HTTPServer(self._answer, clock)
 
     async def start(self) -> None:
@@ -146,12 +150,20 @@ class FrontProxy:
         except ValueError:
             request.info = RequestInfo(False, request.path, request.method.lower())
         user = self._front_proxies.authenticate(request) or self._certificates.authenticate(request)
-        if user is not None:
-            request.headers = CIMultiDict([*request.headers.items(), *identity(user)])
-        elif request.peer is not None and request.peer.common_name and not bearer_token(request):
+        if (
+            user is None
+            and request.peer is not None
+            and request.peer.common_name
+            and not bearer_token(request)
+        ):
+            return statuses.response(request, errors.unauthorized())
+        try:
+            backend, named = (self._plain, []) if user is None else (self._vouched, identity(user))
+        except UnnamedError as error:
+            log.warning("a client's certificate: %s", error)
             return statuses.response(request, errors.unauthorized())
         request.user = user or self._holder(request)
-        return await self._faulty(request)
+        return await self.faults.filter(partial(_forward, backend, named), _take_apart)(request)
 
     def _holder(self, request: Request) -> User:
         """The user whom a token names, for faults that select users; it is the program that checks it."""
@@ -161,76 +173,92 @@ class FrontProxy:
         name = user_of(request.headers.get("authorization", ""))
         return User(name) if name else ANONYMOUS_USER
 
-    async def _forward(self, request: Request) -> Response:
-        """Raises ConnectionDroppedError where the program gives no answer."""
-        request.ends_with_client = True
-        backend = self._vouched if _VOUCHED in request.headers else self._plain
-        try:
-            if is_upgrade(request):
-                return await backend.upgrade(request)
-            if "proxy" in (request.info.subresource, request.info.verb):
-                return await backend.stream(request)
-            return await backend.exchange(request)
-        except (*CONNECTION_ERRORS, DialError, BodyBrokenError) as error:
-            log.debug("%s %s: %s", request.method, request.path, error)
-            raise ConnectionDroppedError(str(error)) from error
+
+async def _forward(backend: "_Backend", named: Named, request: Request) -> Response:
+    """Raises ConnectionDroppedError where the program gives no answer."""
+    request.ends_with_client = True
+    try:
+        if is_upgrade(request):
+            return await backend.upgrade(request, named)
+        if "proxy" in (request.info.subresource, request.info.verb) or not backend.has_room(request):
+            return await backend.stream(request, named)
+        return await backend.exchange(request, named)
+    except (*CONNECTION_ERRORS, DialError, BodyBrokenError) as error:
+        log.debug("%s %s: %s", request.method, request.path, error)
+        raise ConnectionDroppedError(str(error)) from error
 
 
 class _Backend:
-    """The program, asked with one certificate, or without one."""
+    """The program, asked with one certificate, or without one.
+
+    The client's headers are passed on without those that its `Connection` names; the headers that name the
+    user come after them, and nothing of the client's can take them away.
+    """
 
     def __init__(self, config: Kubeconfig, program: tuple[str, int]) -> None:
         context = config.ssl_context()
         self.transport = HTTPTransport(config.server, context, address=program)
         self._address = Address(*program, context, _HOST)
+        self._held = 0  # bytes of bodies that are being read, or sent
 
-    async def exchange(self, request: Request) -> Response:
+    def has_room(self, request: Request) -> bool:
+        """False for a body that is to be passed on as it comes."""
+        length = _length(request)
+        return length is not None and length <= min(_READ_MAX, _HELD_MAX - self._held)
+
+    async def exchange(self, request: Request, named: Named) -> Response:
         """Asks on a connection that may be kept. Raises CONNECTION_ERRORS, BodyBrokenError."""
+        held = _length(request) or 0
+        self._held += held
         try:
-            body = await request.read_body(_BODY_MAX)
-        except BodyTooLargeError:
-            return statuses.response(request, errors.entity_too_large(_BODY_MAX))
-        headers = passing(_raw(request.headers.items()), HOP_BY_HOP)
-        sent = SentRequest(request.method, target_of(request), body=body or None, lines=headers)
-        return await _response(request, cast("HTTPResponse", await self.transport(sent)))
+            try:
+                async with asyncio.timeout(MAX_SECONDS):
+                    body = await request.read_body(_READ_MAX)
+            except TimeoutError:
+                why = "request did not complete within the allotted timeout"
+                return statuses.response(request, errors.timeout(why))
+            headers = _passed(request, named)
+            sent = SentRequest(request.method, target_of(request), body=body or None, lines=headers)
+            answer = await self.transport(sent)
+        finally:
+            self._held -= held
+        return await _response(request, cast("HTTPResponse", answer))
 
-    async def upgrade(self, request: Request) -> Response:
+    async def upgrade(self, request: Request, named: Named) -> Response:
         """Joins the client with the program, or passes on its refusal. Raises DialError."""
-        headers = [("Connection", "Upgrade"), ("Upgrade", request.headers["upgrade"]), *_kept(request)]
-        return await switched(
-            await send(
-                self._address,
-                request.method,
-                target_of(request),
-                [*headers, *framing(request)],
-                head_seconds=None,
-            )
+        wanted = [("Connection", "Upgrade"), ("Upgrade", request.headers["upgrade"])]
+        answer = await self._send(request, wanted, named)
+        return await switched(answer) if answer.status == _SWITCHING else streamed(answer)
+
+    async def stream(self, request: Request, named: Named) -> Response:
+        """Passes on bodies of any size as they come. Raises DialError."""
+        return streamed(await self._send(request, [("Connection", "close")], named))
+
+    async def _send(self, request: Request, headers: Named, named: Named) -> BackendResponse:
+        kept = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in _passed(request, named)]
+        return await send(
+            self._address,
+            request.method,
+            target_of(request),
+            [*headers, *kept, *framing(request)],
+            request.pieces(),
+            head_seconds=None,
         )
 
-    async def stream(self, request: Request) -> Response:
-        """Passes on bodies of any size as they come. Raises DialError."""
-        headers = [("Connection", "close"), *_kept(request), *framing(request)]
-        return streamed(
-            await send(
-                self._address,
-                request.method,
-                target_of(request),
-                headers,
-                request.pieces(),
-                head_seconds=None,
-            )
-        )
+
+def _length(request: Request) -> int | None:
+    """The body's, in bytes; None if only its end tells."""
+    if "transfer-encoding" in request.headers:
+        return None
+    return int(request.headers.get("content-length", "") or 0)
 
 
 def _raw(headers: Iterable[tuple[str, str]]) -> RawHeaders:
     return [(name.encode("latin-1"), value.encode()) for name, value in headers]
 
 
-def _kept(request: Request) -> list[tuple[str, str]]:
-    return [
-        (name.decode("latin-1"), value.decode("latin-1"))
-        for name, value in passing(_raw(request.headers.items()), HOP_BY_HOP)
-    ]
+def _passed(request: Request, named: Named) -> RawHeaders:
+    return [*passing(_raw(request.headers.items()), HOP_BY_HOP), *_raw(named)]
 
 
 async def _response(request: Request, answer: HTTPResponse) -> Response:

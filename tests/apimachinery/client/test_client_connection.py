@@ -99,6 +99,20 @@ async def test_broken_answers(answer, error):
             await server.ask()
 
 
+@pytest.mark.parametrize(
+    "request_",
+    [Request("GET", "/x\r\nA: b"), Request("GET", "/", {"A": "b\n"}), Request("GET", "/", {"A\0": "b"}),
+     Request("GET", "/", lines=[(b"A", b"b\r\nX-Remote-User: c")]),
+     Request("GET", "/", lines=[(b"A\r", b"b")])],
+)  # fmt: skip
+async def test_no_line_is_added_to_a_request(request_):
+    """Line breaks in the target, names or values of headers are refused before anything is sent."""
+    async with _Server(OK) as server:
+        with pytest.raises(aiohttp.ClientError, match="line break"):
+            await server.transport(request_)
+        assert server.connections == 0
+
+
 async def test_an_answer_that_does_not_come():
     """The request gives up; its connection is not used again."""
     async with _Server(b"", OK + b"Content-Length: 2\r\n\r\nhi") as server:

@@ -11,6 +11,8 @@ from aiohttp import web
 from server_in_process import Caller, close_server, open_server
 from webhook_server import BUNDLE, CERTIFICATE, KEY, hook_server
 
+from kubeskew.apiserver.http.request import Peer
+
 SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
 LIST = {
     "kind": "APIResourceList",
@@ -216,6 +218,16 @@ async def test_bodies_pass_as_they_come(call, remote):
     sent = b'"' + b"y" * (1 << 19) + b'"'
     await call.post(THINGS, sent)
     assert asked(remote)[3] == sent
+
+
+@pytest.mark.parametrize("name", ["a\r\nX-Remote-Group: system:masters", " admin"])
+async def test_a_user_whom_headers_cannot_name(call, remote, name):
+    """A name with line breaks, or spaces that would be lost, does not reach the remote server."""
+    stranger = Caller(call.server, Peer(name, ("system:masters",)))
+    answer = await stranger.get(THINGS)
+    assert answer.status == 503
+    assert b'net/http: invalid header field value for "X-Remote-User"' in answer.raw
+    assert [request for request in remote.requests if request[1].startswith(THINGS)] == []
 
 
 async def test_compression_is_between_client_and_remote(call, remote):

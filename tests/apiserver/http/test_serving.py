@@ -401,3 +401,28 @@ async def test_servers_share_a_port_as_long_as_they_listen() -> None:
     assert await named(options.shared_port, 20) == {"first"}
     for server in servers:
         await server.close(0.5)
+
+
+async def test_an_upgrade_that_was_not_asked_for_is_let_go() -> None:
+    """The handler is told that there is no upgraded connection."""
+    closed: list[bool] = []
+
+    async def upgrade(_: Request) -> Response:
+        return Response(101, Upgrade(talk, lambda: closed.append(True)))
+
+    server = HTTPServer(upgrade, SystemClock())
+    port = await server.accept("127.0.0.1", 0, None)
+    assert await exchange(port, f"GET / HTTP/1.1\r\n{HEAD}\r\n") == b""
+    assert closed == [True]
+    await server.close(0)
+
+
+async def test_a_body_comes_before_an_upgrade(port: int) -> None:
+    """A request to upgrade may have a body; what follows that is for the upgraded connection."""
+    wish = f"{HEAD}Connection: Upgrade\r\nUpgrade: capitals\r\nContent-Length: 4\r\n\r\n"
+    assert (await exchange(port, f"POST /echo HTTP/1.1\r\n{wish}sent")).endswith(b"\r\n\r\nsent")
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(f"POST /upgrade HTTP/1.1\r\n{wish}sentab".encode())
+    assert b" 101 " in await reader.readuntil(b"\r\n\r\n")
+    assert await reader.readexactly(2) == b"AB"
+    writer.close()

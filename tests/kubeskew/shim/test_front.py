@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 import ssl
 
 import aiohttp
@@ -20,7 +21,7 @@ from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.faults import ServerFaults
 from kubeskew.cluster.pki import KeyPair
-from kubeskew.shim import front
+from kubeskew.shim import front, front_proxy
 from kubeskew.shim.front import Front
 from kubeskew.shim.front_proxy import Files, FrontProxy
 
@@ -162,6 +163,17 @@ async def test_connections_from_before_a_fault_are_closed(fronted, upstream, mon
     await watching.close()
 
 
+async def test_a_connection_under_way_when_a_fault_is_set_meets_it(fronted):
+    """A connection's way is decided when it is there, not when its protocol is made."""
+    late = front._Connection(fronted.front._way)
+    await fronted.set(NEVER)
+    here, there = socket.socketpair()
+    await asyncio.get_running_loop().connect_accepted_socket(lambda: late, here)
+    assert (late in fronted.front._proxied, fronted.front._direct) == (True, {})
+    there.close()
+    await until(lambda: not fronted.front._proxied)
+
+
 async def test_connections_from_before_the_last_fault_went_are_ended(fronted, upstream):
     """They end with the answer under way, and the next request goes to the program itself."""
     await fronted.set(NEVER)
@@ -204,13 +216,15 @@ def named(seen):
     )
 
 
-@pytest.mark.parametrize("authorization", ["", "Bearer known"])
-async def test_a_client_with_a_certificate_is_named(fronted, upstream, files, authorization):
-    """Name, groups and the certificate's id go on, whatever headers the client has sent; the certificate
-    takes precedence over a token."""
+@pytest.mark.parametrize(
+    "sent", [{}, {"Authorization": "Bearer known"}, {"Connection": "X-Remote-User, x-remote-group"}]
+)
+async def test_a_client_with_a_certificate_is_named(fronted, upstream, files, sent):
+    """Name, groups and the certificate's id go on, whatever headers the client has sent, or says that they
+    concern the connection alone; the certificate takes precedence over a token."""
     await fronted.set(NEVER)
     pair = files.authority.client("jane", "dev", "ops")
-    headers = {**dict(ADMIN), **({"Authorization": authorization} if authorization else {})}
+    headers = {**dict(ADMIN), **sent}
     await fronted.ask("GET", MAPS, headers=headers, client=fronted.client(pair))
 
     [seen] = upstream.seen
@@ -222,6 +236,23 @@ async def test_a_client_with_a_certificate_is_named(fronted, upstream, files, au
         *(("x-remote-group", group) for group in ("dev", "ops", "system:authenticated")),
         ("x-remote-user", "jane"),
     ]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("jane\r\nX-Remote-Group: system:masters",),
+        (" kubernetes-admin",),
+        ("jane", "dev\0"),
+        ("jane", "dev "),
+    ],
+)
+async def test_a_name_that_would_become_another_is_no_user(fronted, upstream, files, names):
+    """Line breaks in a certificate's name or group make no headers, and spaces around it are not lost."""
+    await fronted.set(NEVER)
+    client = fronted.client(files.authority.client(*names))
+    assert (await fronted.ask("GET", MAPS, client=client))[0] == 401
+    assert upstream.seen == []
 
 
 @pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer known"}, {"Impersonate-User": "x"}])
@@ -282,20 +313,67 @@ async def test_requests_and_answers_pass(fronted, upstream):
 
 
 async def test_a_body_of_any_size_reaches_a_pod(fronted, upstream):
-    """Bytes sent to `proxy` go on in pieces; other requests have a limit."""
+    """Large bodies go on in pieces, as they come; whether they are too large the program says."""
     await fronted.set(NEVER)
-    target = "/api/v1/namespaces/ns/pods/a/proxy/x"
 
     async def pieces():
         for _ in range(70):
             yield b"x" * (1 << 20)
 
     async with aiohttp.ClientSession() as session:
-        async with session.post(f"{fronted.url}{target}", data=pieces(), ssl=fronted.context()) as response:
-            await response.read()
-        assert len(upstream.seen[0].body) == 70 << 20
-        async with session.post(f"{fronted.url}{MAPS}", data=pieces(), ssl=fronted.context()) as response:
-            assert response.status == 413
+        for target in ("/api/v1/namespaces/ns/pods/a/proxy/x", "/x"):
+            url = f"{fronted.url}{target}"
+            async with session.post(url, data=pieces(), ssl=fronted.context()) as response:
+                await response.read()
+            assert len(upstream.seen[-1].body) == 70 << 20
+
+
+async def test_bodies_that_are_held_are_few(fronted, upstream, monkeypatch):
+    """Bodies go on as they come, and wait for nobody, if clients announce more than is held at a time."""
+    monkeypatch.setattr(front_proxy, "_HELD_MAX", 30)
+    await fronted.set(NEVER)
+    first, second = [
+        await asyncio.open_connection("127.0.0.1", fronted.port, ssl=fronted.context()) for _ in range(2)
+    ]
+    head = b"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 20\r\n\r\n"
+    first[1].write(head)
+    await until(lambda: fronted.proxy._plain._held == 20)
+    second[1].write(head + b"s" * 20)
+    await until(lambda: upstream.seen)
+    first[1].write(b"f" * 20)
+    await until(lambda: len(upstream.seen) > 1)
+    assert [(seen.body[:1], seen.headers.get("Connection")) for seen in upstream.seen] == [
+        (b"s", "close"),
+        (b"f", None),
+    ]
+    for _, writer in (first, second):
+        writer.close()
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for(fronted, upstream, monkeypatch):
+    """The client has as long as a request may take, then 504."""
+    monkeypatch.setattr(front_proxy, "MAX_SECONDS", 0.05)
+    await fronted.set(NEVER)
+    reader, writer = await asyncio.open_connection("127.0.0.1", fronted.port, ssl=fronted.context())
+    writer.write(b"POST /x HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 20\r\n\r\n")
+    async with asyncio.timeout(5):
+        assert b" 100 " in await reader.readuntil(b"\r\n\r\n")
+        assert b" 504 " in await reader.readuntil(b"\r\n")
+    writer.close()
+    assert upstream.seen == []
+
+
+async def test_a_refused_upgrade_has_a_body(fronted, upstream):
+    """A body sent with a wish to upgrade goes on, and an answer of any length comes back."""
+    await fronted.set(NEVER)
+
+    async def answer(_):
+        return web.Response(text="z" * 5_000)
+
+    upstream.answers["/x"] = answer
+    headers = {"Connection": "Upgrade", "Upgrade": "h2c"}
+    assert await fronted.ask("POST", "/x", b"sent", headers) == (200, b"z" * 5_000)
+    assert upstream.seen[0].body == b"sent"
 
 
 async def test_a_head_has_no_body(fronted, upstream):
@@ -367,6 +445,37 @@ async def test_requests_and_answers_get_lost(fronted, upstream, lost, made):
     with pytest.raises(BROKEN):
         await fronted.ask("POST", MAPS, config_map("a"))
     assert len(upstream.seen) == made
+
+
+@pytest.mark.parametrize(
+    ("target", "headers"),
+    [("exec", {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
+               "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}), ("proxy/x", {})],
+)  # fmt: skip
+async def test_a_connection_of_a_lost_answer_ends(fronted, upstream, target, headers):
+    """The program does not wait for a client that an upgrade or a stream was kept from."""
+    gone = asyncio.Event()
+
+    async def answer(request):
+        made = web.WebSocketResponse() if headers else web.StreamResponse()
+        try:
+            await made.prepare(request)
+            if headers:
+                await made.receive()
+            else:
+                await made.write(b"x")
+                await asyncio.Event().wait()
+        finally:
+            gone.set()
+        return made
+
+    path = f"/api/v1/namespaces/ns/pods/a/{target}"
+    upstream.answers[path] = answer
+    await fronted.set({"resource": "pods", "subresource": "*", "drop": "answer"})
+    with pytest.raises(BROKEN):
+        await fronted.ask("GET", path, headers=headers)
+    async with asyncio.timeout(5):
+        await gone.wait()
 
 
 async def test_a_write_to_the_log_is_no_request(fronted, upstream):
@@ -473,6 +582,21 @@ async def test_an_outage_refuses_connections(fronted):
             return (await fronted.ask("GET", MAPS, client=client))[0]
 
     assert await until(answered, 5) == 200
+
+
+async def test_a_port_that_is_taken_after_an_outage_is_tried_again(fronted, monkeypatch, caplog):
+    """The server comes back once the port is free."""
+    monkeypatch.setattr(front, "REOPEN_SECONDS", 0.02)
+    await fronted.set({"outage": "refuse"})
+    await until(lambda: fronted.front._outage)
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind(("127.0.0.1", fronted.port))
+        taken.listen()
+        await fronted.set()
+        await until(lambda: "cannot listen" in caplog.text)
+    await until(lambda: fronted.front._listeners)
+    assert (await fronted.ask("GET", MAPS))[0] == 200
 
 
 async def test_an_outage_that_is_silent(fronted):
