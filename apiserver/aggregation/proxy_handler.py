@@ -7,14 +7,13 @@ Source: k8s.io/kube-aggregator/pkg/apiserver/handler_proxy.go, k8s.io/apimachine
 
 import asyncio
 import base64
-import re
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from urllib.parse import quote
 
 from kubeskew.apiserver.aggregation.registered import AggregationServices, Remote
 from kubeskew.apiserver.http.request import MAX_SECONDS, Request, Response, text
+from kubeskew.apiserver.nodes.identity import identity
 from kubeskew.apiserver.nodes.proxy import (
     Address,
     BackendResponse,
@@ -28,14 +27,12 @@ from kubeskew.apiserver.nodes.proxy import (
     switched,
     target_of,
 )
-from kubeskew.apiserver.user import User
 from kubeskew.apiserver.webhooks import client
 from kubeskew.apiserver.webhooks.client import shown_by, trusting, trusting_all
 from kubeskew.apiserver.webhooks.endpoints import ResolutionError
 
 _HTTPS = 443
 _OURS = frozenset({"audit-id", "cache-control"})
-_CHANGED = re.compile(r"[\x00-\x1f\x7f]|^\s|\s$")  # what headers cannot carry, or lose
 
 
 async def proxy(services: AggregationServices, remote: Remote, request: Request) -> Response:
@@ -122,22 +119,4 @@ def _headers(request: Request) -> Headers:
     headers += [("X-Forwarded-Uri", request.path), ("X-Forwarded-Proto", "https")]
     if "host" in request.headers:
         headers.append(("X-Forwarded-Host", request.headers["host"]))
-    return headers
-
-
-class UnnamedError(DialError):
-    """Headers cannot say who the user is; the text is Go's."""
-
-
-def identity(user: User) -> Headers:
-    """Raises UnnamedError: with line breaks in a name, or spaces around it, a user would become another."""
-    headers = [("X-Remote-User", user.name)]
-    if user.uid:
-        headers.append(("X-Remote-Uid", user.uid))
-    headers += [("X-Remote-Group", group) for group in user.groups]
-    for key, values in user.extra.items():
-        headers += [(f"X-Remote-Extra-{quote(key.lower(), safe='')}", value) for value in values]
-    for name, value in headers:
-        if _CHANGED.search(value):
-            raise UnnamedError(f'net/http: invalid header field value for "{name}"')
     return headers

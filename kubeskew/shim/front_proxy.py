@@ -24,7 +24,6 @@ from kubeskew.apimachinery.client.transport import Request as SentRequest
 from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.faults.streams import StreamForm
 from kubeskew.apimachinery.security.tls import serving_context
-from kubeskew.apiserver.aggregation.proxy_handler import UnnamedError, identity
 from kubeskew.apiserver.authentication.authenticator import (
     ANONYMOUS_USER,
     Authorities,
@@ -48,6 +47,7 @@ from kubeskew.apiserver.http.request import (
     no_pieces,
     parse_info,
 )
+from kubeskew.apiserver.nodes.identity import UnnamedError, identity
 from kubeskew.apiserver.nodes.proxy import (
     Address,
     BackendResponse,
