@@ -12,6 +12,7 @@ import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import quote, urlencode
 
 from kubeskew.apimachinery.errors import StatusError
@@ -429,18 +430,18 @@ def streamed(answer: BackendResponse, **changed: str) -> Response:
     return Response(answer.status, _Pieces(answer), content_type, kept, answer.length)
 
 
-class _Pieces:
+class _Pieces(AsyncGenerator[bytes, None]):
     """The body as it comes. An answer that nobody has begun to read is closed, too."""
 
     def __init__(self, answer: BackendResponse) -> None:
         self._answer = answer
         self._pieces = answer.pieces()
 
-    def __aiter__(self) -> "_Pieces":
-        return self
+    async def asend(self, value: None) -> bytes:
+        return await self._pieces.asend(value)
 
-    async def __anext__(self) -> bytes:
-        return await anext(self._pieces)
+    async def athrow(self, *error: Any) -> bytes:
+        return await self._pieces.athrow(*error)
 
     async def aclose(self) -> None:
         await self._pieces.aclose()
