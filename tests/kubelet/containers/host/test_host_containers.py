@@ -309,7 +309,7 @@ async def test_stats(node: HostNode):
 async def test_own_cgroups(node: HostNode):
     """A container reads its own limits below /sys/fs/cgroup, and cannot write them."""
     if "memory" not in node.runtime.limits_hold:
-        pytest.skip("no cgroup for memory can be written here")
+        pytest.skip("needs a writable cgroup for memory: without one `up` says that limits do not hold")
     output = await node.output(
         await node.pod(),
         "cd /sys/fs/cgroup; cat memory/memory.limit_in_bytes memory.max 2>/dev/null;"
@@ -322,7 +322,7 @@ async def test_own_cgroups(node: HostNode):
 async def test_memory_limits(node: HostNode):
     """A container that uses more memory than its limit is killed, and its end says why."""
     if "memory" not in node.runtime.limits_hold:
-        pytest.skip("no cgroup for memory can be written here")
+        pytest.skip("needs a writable cgroup for memory: without one `up` says that limits do not hold")
     sandbox = await node.pod()
     resources = ContainerResources(memory_bytes=32 << 20)
     container = await node.start(sandbox, PYTHON, "-c", "b'x' * (1 << 28)", resources=resources)
