@@ -37,7 +37,7 @@ from kubeskew.kubelet.server.stats import NodeView, ServerError, pods_in_use, su
 _METRICS = {"cadvisor": cadvisor_metrics, "resource": resource_metrics, "probes": probe_metrics}
 # Headers that hold for one connection.
 _HOP = frozenset({"host", "connection", "content-length", "transfer-encoding", "keep-alive", "te", "upgrade"})
-# These say nothing of the media types that they produce, so a client has to take all (go-restful's jsr311.go).
+# These name no media types, so a client has to take all (go-restful, jsr311.go).
 _UNTYPED = frozenset({"run", "exec", "attach", "portForward", "containerLogs"})
 _CHECKS = (["log"], ["ping"], ["syncloop"])
 Page = Callable[[web.BaseRequest, list[str]], Awaitable[web.StreamResponse]]
