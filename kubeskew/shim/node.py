@@ -168,7 +168,7 @@ class RealNode:
         return all(pod_spec.uid_of(pod) in known or _is_mirror(pod) for pod in bound["items"])
 
     async def _page(self, path: str) -> bytes | None:
-        """What the kubelet serves; None if it does not."""
+        """Reads what the kubelet serves at a path; None if it does not."""
         try:
             response = await self._transport(Request("GET", path, timeout=_ANSWER_SECONDS))
             content = await response.body()
