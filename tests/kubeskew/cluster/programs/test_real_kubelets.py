@@ -156,7 +156,7 @@ def test_the_reason_why_no_real_kubelet_can_run_here(monkeypatch, what, value, r
 
 
 def test_a_kubelet_without_root_knows_that_it_has_a_user_namespace(monkeypatch):
-    """Its configuration has the gate, so what it may not do there, such as to raise limits, does not end it."""
+    """Its configuration has the gate, so that what it may not do there does not end it."""
     node, gate = node_config({"name": "a"}), {"KubeletInUserNamespace": True}
     for user, gates in ((0, None), (1000, gate)):
         monkeypatch.setattr(kubelets.os, "geteuid", lambda user=user: user)
