@@ -167,7 +167,8 @@ class NodeAgent:
             self._recorder,
             port=port,
             plugins=self._plugins,
-            not_ready=self._runtime_health.look,
+            not_ready=lambda: self._runtime_health.look() or self._runtime.problem(),
+            runtime_version=lambda: self._runtime.version,
         )
         self._statuses = StatusWriter(client, clock, owned_fields(self._features))
         self._dra = self._node_dra(environment, metrics, injector)
