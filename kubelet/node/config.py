@@ -15,6 +15,7 @@ YAML or JSON:
       network: /tmp/network.sock     # if its pods have a network
       podCIDR: 10.244.1.0/24
       runtime: simulated             # its container runtime
+      containerRuntimeEndpoint: unix:///run/containerd/containerd.sock  # for the runtime cri
       images: {"busybox*": {program: /bin/busybox}}  # by names with wildcards (image_entries.py)
       imagePolicy: simulate          # images without an entry: strict refuses them
       staticPods: [{metadata: {name: etcd, namespace: kube-system}, spec: {…}}]
@@ -46,11 +47,12 @@ POLICIES = {
 # A kubelet with a static policy does not start without a reserve.
 _RESERVES = {"cpuManagerPolicy": ("static", "cpu", "1"), "memoryManagerPolicy": ("Static", "memory", "1Gi")}
 RESERVED = ("cpu", "memory")
-SIMULATED, HOST = "simulated", "host"
-RUNTIMES = (SIMULATED, HOST, "host-plain")
+SIMULATED, HOST, CRI = "simulated", "host", "cri"
+RUNTIMES = (SIMULATED, HOST, "host-plain", CRI)
+ENDPOINT = "containerRuntimeEndpoint"
 STRICT = "strict"
 IMAGE_POLICIES = (STRICT, "simulate")
-CONTAINER_KEYS = ("runtime", "images", "imagePolicy")
+CONTAINER_KEYS = ("runtime", "images", "imagePolicy", ENDPOINT)
 SETTINGS_KEYS = (*POLICIES, "kubeReserved")
 DEFAULT_CAPACITY = {"cpu": "8", "memory": "32Gi", "pods": "110"}
 
@@ -87,6 +89,16 @@ class NodeLayout:
     def host(self) -> Path:
         """The runtime of containers that are processes of this machine keeps its state here."""
         return self.node / "host"
+
+    @property
+    def remote(self) -> Path:
+        """What a container runtime of the machine was asked for is kept here."""
+        return self.node / "remote"
+
+    @property
+    def seccomp(self) -> Path:
+        """Profiles that containers name; upstream's /var/lib/kubelet/seccomp."""
+        return self.kubelet / "seccomp"
 
     @property
     def images(self) -> Path:
@@ -223,6 +235,7 @@ class NodeConfig:
     runtime: str = SIMULATED
     images: ImageEntries = ()
     image_policy: str = ""  # by default strict where programs run
+    runtime_endpoint: str = ""  # the URL of the socket of a runtime that speaks CRI; empty: containerd's
     killed: bool = False  # to stop abruptly, as by SIGKILL
     static_pods: tuple[Mapping[str, Any], ...] = field(default=(), compare=False)  # may change while it runs
 
@@ -283,6 +296,7 @@ def _node(entry: Any, path: Path) -> NodeConfig:
         runtime=str(entry.get("runtime") or SIMULATED),
         images=tuple((name, ImageEntry.of(each)) for name, each in (entry.get("images") or {}).items()),
         image_policy=str(entry.get("imagePolicy") or ""),
+        runtime_endpoint=str(entry.get(ENDPOINT) or ""),
         killed=bool(entry.get("killed")),
         static_pods=tuple(entry.get("staticPods") or ()),
     )
