@@ -5,7 +5,6 @@ from typing import NamedTuple
 from kubeskew.apimachinery.clock import Clock, Entropy
 from kubeskew.kubelet.containers.host.images.store import ImageSource
 from kubeskew.kubelet.containers.host.node_runtime import NodePlace, host_runtime
-from kubeskew.kubelet.containers.remote.calls import DEFAULT_ENDPOINT
 from kubeskew.kubelet.containers.remote.runtime import RemotePlace, RemoteRuntime
 from kubeskew.kubelet.containers.runtime_service import ContainerRuntimeError, ImageService, RuntimeService
 from kubeskew.kubelet.containers.simulated.runtime import SimulatedImages, SimulatedRuntime
@@ -18,11 +17,6 @@ from kubeskew.kubelet.protocols.message_sockets import message_sockets
 class NodeRuntime(NamedTuple):
     runtime: RuntimeService
     images: ImageService
-
-
-def endpoint_of(config: NodeConfig) -> str:
-    """The endpoint of a node whose runtime speaks CRI; empty for others."""
-    return (config.runtime_endpoint or DEFAULT_ENDPOINT) if config.runtime == CRI else ""
 
 
 def runtime_of(
@@ -47,9 +41,7 @@ def runtime_of(
         if message_sockets() is not None:
             raise ContainerRuntimeError(f"node {config.name}: a simulation has no container runtime by CRI")
         where = RemotePlace(layout.remote, layout.logs, layout.seccomp, host_ip(config.name))
-        remote = RemoteRuntime(
-            *(endpoint_of(config), config.name, where, clock), follows_events=follows_events
-        )
+        remote = RemoteRuntime(*(config.endpoint, config.name, where, clock), follows_events=follows_events)
         return NodeRuntime(remote, remote.images)
     if not config.strict_images:
         raise ContainerRuntimeError(

@@ -22,7 +22,11 @@ from kubeskew.kubelet.device_managers import CDIDevice
 
 
 class ContainerRuntimeError(Exception):
-    """The runtime refused or failed; the text is what its gRPC status would say."""
+    """The runtime refused or failed; the text is what its gRPC status says, or would, with that code."""
+
+    def __init__(self, text: str, code: str = "Unknown") -> None:
+        super().__init__(text)
+        self.code = code
 
 
 class ContainerStartError(ContainerRuntimeError):

@@ -27,7 +27,7 @@ A node's state is below the kubelet's root directory, its sockets in a directory
 import base64
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,7 @@ RESERVED = ("cpu", "memory")
 SIMULATED, HOST, CRI = "simulated", "host", "cri"
 RUNTIMES = (SIMULATED, HOST, "host-plain", CRI)
 ENDPOINT = "containerRuntimeEndpoint"
+DEFAULT_ENDPOINT = "unix:///run/containerd/containerd.sock"  # as in a KubeletConfiguration
 STRICT = "strict"
 IMAGE_POLICIES = (STRICT, "simulate")
 CONTAINER_KEYS = ("runtime", "images", "imagePolicy", ENDPOINT)
@@ -245,6 +246,11 @@ class NodeConfig:
         return (self.image_policy or (STRICT if self.runtime != SIMULATED else "")) == STRICT
 
     @property
+    def endpoint(self) -> str:
+        """The URL at which the node's runtime speaks CRI; empty for those that do not."""
+        return (self.runtime_endpoint or DEFAULT_ENDPOINT) if self.runtime == CRI else ""
+
+    @property
     def settings(self) -> dict[str, Any]:
         """The fields of a KubeletConfiguration that the node has for itself."""
         reserved = {"kubeReserved": dict(self.kube_reserved)} if self.kube_reserved else {}
@@ -257,8 +263,11 @@ class NodeConfig:
         }
 
 
-def load_nodes(path: Path) -> list[NodeConfig]:
-    """Raises NodesFileError."""
+def load_nodes(path: Path, endpoint: str = "") -> list[NodeConfig]:
+    """Reads the nodes; with an endpoint, those that name no runtime have the one that listens there.
+
+    Raises NodesFileError.
+    """
     try:
         content = yaml_files.load(path.read_text())
     except (OSError, yaml.YAMLError) as error:
@@ -267,6 +276,12 @@ def load_nodes(path: Path) -> list[NodeConfig]:
     if not isinstance(entries, list):
         raise NodesFileError(f"nodes file {path} has no list `nodes`")
     nodes = [_node(entry, path) for entry in entries]
+    if endpoint:
+        named = [isinstance(entry, dict) and bool(entry.get("runtime")) for entry in entries]
+        nodes = [
+            node if has_runtime else replace(node, runtime=CRI, runtime_endpoint=endpoint)
+            for node, has_runtime in zip(nodes, named, strict=True)
+        ]
     if len({node.name for node in nodes}) != len(nodes):
         raise NodesFileError(f"nodes file {path} names a node twice")
     return nodes

@@ -110,7 +110,7 @@ class ClusterSpec:
     metrics: bool | None = None  # whether there is a metrics server; None: as `like` has it
     binaries: str = ""  # a folder of real programs by version
     real: tuple[str, ...] = ()  # kinds of components that take them
-    containers: Mapping[str, Any] = field(default_factory=dict)  # runtime, images, imagePolicy
+    containers: Mapping[str, Any] = field(default_factory=dict)  # CONTAINER_KEYS of a node
 
     @property
     def programs(self) -> dict[str, dict[str, Any]]:
@@ -252,11 +252,24 @@ def parse(value: Any, source: str, base: Path | None = None) -> ClusterSpec:
     _check_overrides(spec, f"{source}: components")
     if differing := differing_delays(entry for node in spec.nodes for entry in node.drivers):
         raise UserError(f"{source}: nodes: driver {differing[0]}: syncDelay differs between nodes")
+    _check_endpoints(spec, source)
     names = [node.name for node in spec.nodes]
     for name in names:
         if names.count(name) > 1:
             raise UserError(f"{source}: two nodes are named {name}", "nodes")
     return spec
+
+
+def _check_endpoints(spec: ClusterSpec, source: str) -> None:
+    """Refuses the endpoint of a container runtime where no node has one."""
+    common = spec.containers.get("runtime")
+    text = f"{node_settings.ENDPOINT}: is for runtime: {node_settings.CRI}"
+    with_runtime = [node for node in spec.nodes if node.settings.get("runtime", common) == node_settings.CRI]
+    if node_settings.ENDPOINT in spec.containers and common != node_settings.CRI and not with_runtime:
+        raise UserError(f"{source}: {text}", node_settings.ENDPOINT)
+    for node in spec.nodes:
+        if node_settings.ENDPOINT in node.settings and node not in with_runtime:
+            raise UserError(f"{source}: node {node.name}: {text}", node_settings.ENDPOINT)
 
 
 def _version(value: Any, where: str) -> Version:

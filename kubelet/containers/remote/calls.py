@@ -14,10 +14,11 @@ from kubeskew.kubelet.protocols import cri
 from kubeskew.kubelet.protocols.grpc_calls import RpcError, channel_to
 from kubeskew.kubelet.protocols.messages import cri_v1_pb2 as messages
 
-DEFAULT_ENDPOINT = "unix:///run/containerd/containerd.sock"  # as in a KubeletConfiguration
+_EXAMPLE = "unix:///run/containerd/containerd.sock"
 API_VERSION = "0.1.0"  # kubeRuntimeAPIVersion
 SECONDS = 120.0  # runtimeRequestTimeout
 _SANDBOX_SECONDS = 2 * SECONDS
+_ASKED_SECONDS = 10.0  # before a kubelet is started at all
 _PULL_SECONDS = None  # pulls end by themselves
 _REQUIRED = ("version", "runtime_name", "runtime_api_version", "runtime_version")
 _SHOWN = {"version": "Version", "runtime_name": "RuntimeName", "runtime_version": "RuntimeVersion",
@@ -32,7 +33,7 @@ def socket_of(endpoint: str) -> Path:
     if parts.scheme != "unix":
         raise ContainerRuntimeError(f'protocol "{parts.scheme}" not supported')
     if parts.netloc or not parts.path.startswith("/"):
-        raise ContainerRuntimeError(f"{endpoint} is no URL such as {DEFAULT_ENDPOINT}")
+        raise ContainerRuntimeError(f"{endpoint} is no URL such as {_EXAMPLE}")
     return Path(parts.path)
 
 
@@ -54,12 +55,11 @@ class RuntimeCalls:
         """What happens to containers from now on. Raises RpcError when the stream breaks."""
         return cri.CONTAINER_EVENTS.call(self._channel, messages.GetEventsRequest())
 
-    async def check(self) -> messages.VersionResponse:
+    async def check(self, seconds: float = SECONDS) -> messages.VersionResponse:
         """Makes a kubelet's first call. Raises ContainerRuntimeError in the words with which one ends."""
         try:
-            version: messages.VersionResponse = await self.call(
-                "Version", messages.VersionRequest(version=API_VERSION)
-            )
+            request = messages.VersionRequest(version=API_VERSION)
+            version: messages.VersionResponse = await self.call("Version", request, seconds)
         except RpcError as error:
             where = f'validate CRI v1 runtime API for endpoint "{self.endpoint}"'
             raise ContainerRuntimeError(f"validate service connection: {where}: {error}") from error
@@ -78,10 +78,14 @@ class RuntimeCalls:
 _LIMITS = {"RunPodSandbox": _SANDBOX_SECONDS, "PullImage": _PULL_SECONDS}
 
 
-async def check_endpoint(endpoint: str) -> None:
-    """Raises ContainerRuntimeError if no container runtime of CRI v1 answers there."""
-    calls = RuntimeCalls(endpoint)
+async def endpoint_obstacle(endpoint: str) -> str:
+    """Says why no kubelet can run its pods at an endpoint; empty if one can."""
     try:
-        await calls.check()
-    finally:
-        await calls.close()
+        calls = RuntimeCalls(endpoint)
+        try:
+            await calls.check(_ASKED_SECONDS)
+        finally:
+            await calls.close()
+    except ContainerRuntimeError as error:
+        return str(error)
+    return ""

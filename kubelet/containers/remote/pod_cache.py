@@ -48,6 +48,11 @@ class RequestFiles:
         content = self._files.read(self._directory / _CONTAINERS / identifier) or b""
         return messages.ContainerConfig.FromString(content)
 
+    def drop(self, identifiers: Sequence[str]) -> None:
+        for kind in (_SANDBOXES, _CONTAINERS):
+            for identifier in identifiers:
+                self._files.remove(self._directory / kind / identifier)
+
     def drop_all_but(self, sandboxes: Sequence[str], containers: Sequence[str]) -> None:
         for kind, kept in ((_SANDBOXES, {*sandboxes}), (_CONTAINERS, {*containers})):
             for path in sorted((self._directory / kind).glob("*")):

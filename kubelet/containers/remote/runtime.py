@@ -24,6 +24,7 @@ from typing import Any
 
 import grpc
 
+from kubeskew.apimachinery.client.rest import FailureLog
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.kubelet.containers import log_reader
 from kubeskew.kubelet.containers.http_client import StreamConnection
@@ -31,6 +32,7 @@ from kubeskew.kubelet.containers.remote import log_rotation, requests
 from kubeskew.kubelet.containers.remote.calls import SECONDS, RuntimeCalls
 from kubeskew.kubelet.containers.remote.health import STATUS_SECONDS, RuntimeState
 from kubeskew.kubelet.containers.remote.images import RemoteImages
+from kubeskew.kubelet.containers.remote.measured_use import MeasuredUse
 from kubeskew.kubelet.containers.remote.pod_cache import Listed, PodCache, RequestFiles
 from kubeskew.kubelet.containers.remote.records import STATES, RemoteContainer
 from kubeskew.kubelet.containers.remote.streams import forward, talk
@@ -55,7 +57,6 @@ from kubeskew.kubelet.protocols.messages import cri_v1_pb2 as messages
 log = logging.getLogger(__name__)
 
 PLACE = "runtime.json"  # in the directory of requests: the endpoint, and the label of the node's pods
-_BILLION = 1_000_000_000
 _RELIST_SECONDS, _RELIST_THRESHOLD = 1.0, 180.0  # genericPlegRelistPeriod
 _EVENTED_SECONDS, _EVENTED_THRESHOLD = 300.0, 600.0  # eventedPlegRelistPeriod
 _STREAMS = 5  # of events that may break before the kubelet goes on without (eventedPlegMaxStreamRetries)
@@ -123,8 +124,9 @@ class RemoteRuntime:
         self._cache = PodCache(self._calls, self._requests, self._label, place.address, clock)
         self._state = RuntimeState(clock)
         self._version = messages.VersionResponse()
+        self._failures = FailureLog(log, clock)
         self._stops: dict[str, _Stop] = {}
-        self._stats: dict[str, messages.ContainerStats] = {}
+        self._use = MeasuredUse()
         self._relist_now = asyncio.Event()
 
     # -- life
@@ -184,7 +186,7 @@ class RemoteRuntime:
             try:
                 await self._cache.relist()
             except RpcError as error:
-                log.warning("node %s: cannot list pods: %s", self._node_name, error)
+                self._failures.failed(f"node {self._node_name}: cannot list pods: {error}")
 
     async def _pause(self, seconds: float) -> None:
         waiting = asyncio.ensure_future(self._relist_now.wait())
@@ -215,7 +217,8 @@ class RemoteRuntime:
             try:
                 await self._ask_status()
             except RpcError as error:
-                log.error("node %s: Container runtime sanity check failed: %s", self._node_name, error)
+                text = f"node {self._node_name}: container runtime sanity check failed: {error}"
+                self._failures.failed(text)
 
     async def _ask_status(self) -> None:
         """Raises RpcError."""
@@ -277,6 +280,7 @@ class RemoteRuntime:
                 await self._cache.inspect(pod_uid)
             except RpcError as error:
                 raise ContainerRuntimeError(str(error)) from error
+        self._requests.drop([each.id for each in (*listed.sandboxes, *listed.containers)])
         for directory in sorted(self._place.logs.glob(f"*_{pod_uid}")):
             await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
 
@@ -356,6 +360,7 @@ class RemoteRuntime:
             if old.state == STATES.CONTAINER_RUNNING:
                 continue
             await self._calls.call("RemoveContainer", messages.RemoveContainerRequest(container_id=old.id))
+            self._requests.drop([old.id])
             path = self._logs_of(sandbox, name) / f"{old.metadata.attempt}.log"
             await asyncio.to_thread(log_rotation.remove, path)
         if len(by_attempt) > _KEPT_ATTEMPTS:
@@ -416,17 +421,10 @@ class RemoteRuntime:
         except RpcError as error:
             log.warning("node %s: no use of containers: %s", self._node_name, error)
             return
-        self._stats = {each.attributes.id: each for each in answer.stats}
+        self._use.noted(answer.stats)
 
     def stats(self, sandbox: Sandbox, container: Container) -> ContainerStats:
-        found = self._stats.get(container.id, messages.ContainerStats())
-        return ContainerStats(
-            found.cpu.usage_core_nano_seconds.value / _BILLION,
-            found.memory.working_set_bytes.value,
-            found.memory.rss_bytes.value,
-            written=found.writable_layer.used_bytes.value,
-            cores=found.cpu.usage_nano_cores.value / _BILLION,
-        )
+        return self._use.of(container.id)
 
     # -- logs
 
@@ -499,8 +497,8 @@ class RemoteRuntime:
             answer = await self._calls.call("ExecSync", request, SECONDS + seconds if limited else None)
         except RpcError as error:
             if error.code is grpc.StatusCode.DEADLINE_EXCEEDED:
-                raise CommandTimeoutError(error.description) from error
-            raise ContainerRuntimeError(error.description) from error
+                raise CommandTimeoutError(error.description, error.go_code) from error
+            raise ContainerRuntimeError(error.description, error.go_code) from error
         return CommandResult(answer.exit_code, answer.stdout, answer.stderr)
 
     async def exec(
