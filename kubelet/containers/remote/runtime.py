@@ -124,7 +124,7 @@ class RemoteRuntime:
         self._cache = PodCache(self._calls, self._requests, self._label, place.address, clock)
         self._state = RuntimeState(clock)
         self._version = messages.VersionResponse()
-        self._failures = FailureLog(log, clock)
+        self._list_failures, self._status_failures = FailureLog(log, clock), FailureLog(log, clock)
         self._stops: dict[str, _Stop] = {}
         self._use = MeasuredUse()
         self._relist_now = asyncio.Event()
@@ -186,7 +186,9 @@ class RemoteRuntime:
             try:
                 await self._cache.relist()
             except RpcError as error:
-                self._failures.failed(f"node {self._node_name}: cannot list pods: {error}")
+                self._list_failures.failed(f"node {self._node_name}: cannot list pods: {error}")
+            else:
+                self._list_failures.succeeded()
 
     async def _pause(self, seconds: float) -> None:
         waiting = asyncio.ensure_future(self._relist_now.wait())
@@ -218,7 +220,9 @@ class RemoteRuntime:
                 await self._ask_status()
             except RpcError as error:
                 text = f"node {self._node_name}: container runtime sanity check failed: {error}"
-                self._failures.failed(text)
+                self._status_failures.failed(text)
+            else:
+                self._status_failures.succeeded()
 
     async def _ask_status(self) -> None:
         """Raises RpcError."""
@@ -280,7 +284,7 @@ class RemoteRuntime:
                 await self._cache.inspect(pod_uid)
             except RpcError as error:
                 raise ContainerRuntimeError(str(error)) from error
-        self._requests.drop([each.id for each in (*listed.sandboxes, *listed.containers)])
+        self._requests.drop([*(each.id for each in listed.sandboxes), *(one.id for one in listed.containers)])
         for directory in sorted(self._place.logs.glob(f"*_{pod_uid}")):
             await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
 
