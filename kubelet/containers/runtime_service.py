@@ -282,7 +282,7 @@ class RuntimeService(Protocol):
         ...
 
     def problem(self) -> str:
-        """Why the node is not ready because of the runtime; empty while it is well."""
+        """The reason why the node is not ready because of the runtime; empty while it is well."""
         ...
 
     async def load(self) -> None:

@@ -93,7 +93,7 @@ class NodeLayout:
 
     @property
     def remote(self) -> Path:
-        """What a container runtime of the machine was asked for is kept here."""
+        """Requests to a container runtime of the machine are kept here."""
         return self.node / "remote"
 
     @property

@@ -52,7 +52,7 @@ class RuntimeCalls:
         return await method.call(self._channel, request, timeout=limit)
 
     def events(self) -> AsyncIterator[messages.ContainerEventResponse]:
-        """What happens to containers from now on. Raises RpcError when the stream breaks."""
+        """Yields what happens to containers from now on. Raises RpcError when the stream breaks."""
         return cri.CONTAINER_EVENTS.call(self._channel, messages.GetEventsRequest())
 
     async def check(self, seconds: float = SECONDS) -> messages.VersionResponse:

@@ -1,4 +1,4 @@
-"""Why a node is not ready because of its container runtime, as upstream's kubelet words it.
+"""Says why a node is not ready because of its container runtime, in the words of upstream's kubelet.
 
 Source: pkg/kubelet/runtime.go, kubelet.go (updateRuntimeUp), pleg/generic.go (Healthy) and
 container/runtime.go, 1.31 to 1.36.

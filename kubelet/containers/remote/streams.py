@@ -182,7 +182,7 @@ def _exit_code(status: bytes) -> int:
 
 
 def _without_frame(text: str) -> str:
-    """What the runtime itself says: its server and the kubelet's put the same words before it."""
+    """Leaves what the runtime itself says: its server and the kubelet's put the same words before it."""
     for words in ("Internal error occurred: ", "error executing command in container: "):
         text = text.removeprefix(words)
     return text
