@@ -110,9 +110,10 @@ class RemoteRuntime:
         *,
         files: StateFiles = UNJOURNALLED,
         follows_events: bool = False,
+        calls: RuntimeCalls | None = None,
     ) -> None:
-        """Raises ContainerRuntimeError for an endpoint that is none."""
-        self._calls = RuntimeCalls(endpoint)
+        """`calls` are by default those to the endpoint. Raises ContainerRuntimeError for one that is none."""
+        self._calls = RuntimeCalls(endpoint) if calls is None else calls
         self._node_name = node_name
         self._label = node_label(node_name, place.requests)
         self._place = place
@@ -176,7 +177,11 @@ class RemoteRuntime:
             for task in stops:
                 task.cancel()
             await asyncio.gather(*stops, return_exceptions=True)
-            await self._calls.close()
+            await self.close()
+
+    async def close(self) -> None:
+        """Ends the connection; containers go on."""
+        await self._calls.close()
 
     async def _relist(self) -> None:
         """Lists pods again and again; a list that fails is tried again with the next one."""
