@@ -260,6 +260,7 @@ class NodeConfig:
             "memoryManagerPolicy": self.memory_manager_policy,
             "topologyManagerScope": self.topology_manager_scope,
             **reserved,
+            **({ENDPOINT: self.endpoint} if self.endpoint else {}),
         }
 
 
