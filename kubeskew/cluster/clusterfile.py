@@ -275,8 +275,8 @@ CONTAINER_KEYS: Keys = {
         "runtime: simulated",
     ),
     ENDPOINT: Key(
-        "For `runtime: cri`, where the container runtime listens, as in a KubeletConfiguration; "
-        f"`{DEFAULT_ENDPOINT}` if it is left out.",
+        "Where the container runtime listens, as in a KubeletConfiguration, which means `runtime: cri`; with "
+        f"that alone it is `{DEFAULT_ENDPOINT}`.",
         {"type": "string", "pattern": "^unix:///."},
         f"{ENDPOINT}: unix:///run/crio/crio.sock",
         expected=f"a URL such as {DEFAULT_ENDPOINT}",

@@ -247,29 +247,16 @@ def parse(value: Any, source: str, base: Path | None = None) -> ClusterSpec:
         metrics=cluster.get("metricsServer"),
         binaries=absolute(cluster.get("binaries") or "", base or Path.cwd()),
         real=tuple(kind for kind in REAL if kind in (cluster.get("real") or ())),
-        containers=_containers(cluster, base or Path.cwd()),
+        containers=_containers(cluster, source, base or Path.cwd()),
     ).with_control_plane(source)
     _check_overrides(spec, f"{source}: components")
     if differing := differing_delays(entry for node in spec.nodes for entry in node.drivers):
         raise UserError(f"{source}: nodes: driver {differing[0]}: syncDelay differs between nodes")
-    _check_endpoints(spec, source)
     names = [node.name for node in spec.nodes]
     for name in names:
         if names.count(name) > 1:
             raise UserError(f"{source}: two nodes are named {name}", "nodes")
     return spec
-
-
-def _check_endpoints(spec: ClusterSpec, source: str) -> None:
-    """Refuses the endpoint of a container runtime where no node has one."""
-    common = spec.containers.get("runtime")
-    text = f"{node_settings.ENDPOINT}: is for runtime: {node_settings.CRI}"
-    with_runtime = [node for node in spec.nodes if node.settings.get("runtime", common) == node_settings.CRI]
-    if node_settings.ENDPOINT in spec.containers and common != node_settings.CRI and not with_runtime:
-        raise UserError(f"{source}: {text}", node_settings.ENDPOINT)
-    for node in spec.nodes:
-        if node_settings.ENDPOINT in node.settings and node not in with_runtime:
-            raise UserError(f"{source}: node {node.name}: {text}", node_settings.ENDPOINT)
 
 
 def _version(value: Any, where: str) -> Version:
@@ -398,9 +385,16 @@ def absolute(path: str, base: Path) -> str:
     return os.path.normpath(base / Path(path).expanduser()) if path else ""
 
 
-def _containers(value: Mapping[str, Any], base: Path) -> dict[str, Any]:
-    """The runtime, images and policy of a cluster or a node, with absolute paths."""
+def _containers(value: Mapping[str, Any], where: str, base: Path) -> dict[str, Any]:
+    """The runtime, images and policy of a cluster or a node, with absolute paths; an endpoint means the
+    runtime that has one. Raises UserError."""
     found = {key: value[key] for key in node_settings.CONTAINER_KEYS if value.get(key) is not None}
+    if (
+        node_settings.ENDPOINT in found
+        and found.setdefault("runtime", node_settings.CRI) != node_settings.CRI
+    ):
+        text = f"{node_settings.ENDPOINT}: is for runtime: {node_settings.CRI}"
+        raise UserError(f"{where}: {text}", node_settings.ENDPOINT)
     if "images" in found:
         found["images"] = {
             name: {key: absolute(each, base) if key in _PATHS else each for key, each in entry.items()}
@@ -431,7 +425,7 @@ def _node(node: dict[str, Any], where: str, so_far: int, base_path: Path) -> lis
     try:
         settings = node_settings.parse_settings(
             {key: node[key] for key in node_settings.SETTINGS_KEYS if key in node}
-            | _containers(node, base_path),
+            | _containers(node, where, base_path),
             where,
         )
     except node_settings.SettingsError as error:

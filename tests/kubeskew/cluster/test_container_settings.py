@@ -74,6 +74,8 @@ def test_endpoints_of_container_runtimes(tmp_path):
     ]  # fmt: skip
     file = {"runtime": "cri", "containerRuntimeEndpoint": crio, "nodes": nodes}
     assert [node.endpoint for node in nodes_of(parse(file, "file"), tmp_path)] == [crio, "unix:///b", ""]
+    alone = {"containerRuntimeEndpoint": crio, "nodes": [{"name": "n"}]}
+    assert [node.endpoint for node in nodes_of(parse(alone, "file"), tmp_path)] == [crio]
     [node] = nodes_of(parse({"nodes": [{"name": "n", "runtime": "cri"}]}, "file"), tmp_path)
     assert node.endpoint == "unix:///run/containerd/containerd.sock"
 
@@ -102,7 +104,10 @@ def test_flags_come_before_the_file():
     [
         ("{runtime: docker}", "runtime: expected simulated or host or host-plain or cri, found 'docker'"),
         ("{runtime: cri, containerRuntimeEndpoint: /run/x.sock}", "containerRuntimeEndpoint: expected a URL"),
-        ("{containerRuntimeEndpoint: 'unix:///x'}", "containerRuntimeEndpoint: is for runtime: cri"),
+        (
+            "{runtime: host, containerRuntimeEndpoint: 'unix:///x'}",
+            "containerRuntimeEndpoint: is for runtime: cri",
+        ),
         ("{imagePolicy: never}", "imagePolicy: expected strict or simulate, found 'never'"),
         ("{images: {a: {file: x}}}", "images.a: unknown key 'file'; known are"),
         (
