@@ -22,6 +22,12 @@ class Unquoted(str):
     __slots__ = ()
 
 
+class Named(str):
+    """A value whose Go type has a name of its own: not all releases show it as they show other texts."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class InternalValue:
     """A value that is shown as the internal type of upstream's that it is of: `sort` (`core.Toleration`)."""

@@ -27,6 +27,8 @@ _HTML = {ord(char): f"\\u{ord(char):04x}" for char in "<>&"}
 _RENAMED = {
     "discoverychapauth": "chapAuthDiscovery", "sessionchapauth": "chapAuthSession",
     "cephmonitors": "monitors", "rbdimage": "image", "rbdpool": "pool", "radosuser": "user",
+    "datadiskuri": "diskURI", "endpointsname": "endpoints", "lastterminationstate": "lastState",
+    "donotuseexternalid": "externalID",
 }  # fmt: skip
 _IN_SECURITY_CONTEXT = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers")
 

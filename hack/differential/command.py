@@ -6,7 +6,7 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -112,7 +112,7 @@ def flipped(version: Version, seed: int) -> Mapping[str, bool]:
 
 
 async def compare(
-    binaries: Path, minor: str, mix: str, seeds: range, gates: Mapping[str, bool], *, shrink: bool
+    binaries: Path, minor: str, mix: str, seeds: Sequence[int], gates: Mapping[str, bool], *, shrink: bool
 ) -> Comparison:
     version = Version.parse(minor)
     objects = Objects(Catalogue(version, FeatureGates(version, gates)))
@@ -150,6 +150,7 @@ def main() -> None:
 @click.option("--mix", type=click.Choice([*MIXES]), default="objects", show_default=True, help="Of what.")
 @click.option("--first", default=0, show_default=True, help="The first seed.")
 @click.option("--count", default=200, show_default=True, help="How many histories.")
+@click.option("--seed", "chosen", type=int, multiple=True, help="One history; may be repeated.")
 @click.option("--flip", type=int, help="The seed of gates at random; without it they have their defaults.")
 @click.option("--shrink/--no-shrink", default=True, show_default=True, help="Make what came out apart small.")
 @click.option(
@@ -161,6 +162,7 @@ def histories(
     mix: str,
     first: int,
     count: int,
+    chosen: tuple[int, ...],
     flip: int | None,
     shrink: bool,
     out: Path | None,
@@ -169,19 +171,20 @@ def histories(
 
     \b
       ETCD=/usr/bin/etcd hack/differential/run histories 1.36 --binaries DIR --count 2000
-      hack/differential/run histories 1.36 --binaries DIR --first 17 --count 1
+      hack/differential/run histories 1.36 --binaries DIR --seed 17 --seed 23
     """
     gates = flipped(Version.parse(minor), flip) if flip is not None else {}
     if gates:
         click.echo(f"gates: {','.join(f'{name}={str(on).lower()}' for name, on in gates.items())}", err=True)
-    comparison = asyncio.run(compare(binaries, minor, mix, range(first, first + count), gates, shrink=shrink))
+    seeds = chosen or range(first, first + count)
+    comparison = asyncio.run(compare(binaries, minor, mix, seeds, gates, shrink=shrink))
     classes = sorted(comparison.found.values(), key=lambda each: -len(each.seeds))
     for each in classes:
         click.echo(f"\n{len(each.seeds)} ({each.seeds[0]}): {each.kind}")
         for text in each.first.found[:3]:
             click.echo(f"    {text[:400]}")
     apart = sum(len(each.seeds) for each in classes)
-    click.echo(f"\n{count} histories, {comparison.steps} steps, {apart} apart, {len(classes)} classes")
+    click.echo(f"\n{len(seeds)} histories, {comparison.steps} steps, {apart} apart, {len(classes)} classes")
     if out is not None:
         rows = [
             {"kind": e.kind, "seeds": e.seeds, "found": list(e.first.found), "sequence": e.sequence}

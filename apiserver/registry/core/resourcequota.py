@@ -10,7 +10,7 @@ from typing import Any
 
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.clock import timestamp
-from kubeskew.apimachinery.field import FieldError, InternalValue, child, invalid, key, required
+from kubeskew.apimachinery.field import FieldError, InternalValue, Named, child, invalid, key, required
 from kubeskew.apimachinery.golang.roundtrip import given
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.pod_resources import is_extended_resource
@@ -24,6 +24,7 @@ from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.requests.scope import RequestServices
 from kubeskew.apiserver.registry.shared import amounts
 from kubeskew.apiserver.registry.shared.amounts import round_amounts
+from kubeskew.apiserver.registry.shared.selectors import NO_OPERATOR
 from kubeskew.apiserver.registry.tables.cells import Cells, Subject, quantity
 from kubeskew.apiserver.storage.records import Author
 from kubeskew.apiserver.user import SERVER
@@ -151,7 +152,7 @@ def _selector_errors(selector: Object, hard: Mapping[str, Any], scopes: list[str
 def _expression_errors(expression: Object, path: str) -> Iterator[FieldError]:
     operator, values = expression.get("operator") or "", expression.get("values") or []
     if expression.get("scopeName") in _EXISTS_ONLY and operator != "Exists":
-        yield invalid(child(path, "operator"), operator, _MUST_EXIST)
+        yield invalid(child(path, "operator"), Named(operator), _MUST_EXIST)
     if operator in {"In", "NotIn"}:
         if not values:
             text = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
@@ -161,7 +162,7 @@ def _expression_errors(expression: Object, path: str) -> Iterator[FieldError]:
             text = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
             yield invalid(child(path, "values"), values, text)
     else:
-        yield invalid(child(path, "operator"), operator, "not a valid selector operator")
+        yield invalid(child(path, "operator"), Named(operator), NO_OPERATOR)
 
 
 _MUST_EXIST = (

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from kubeskew.apimachinery import errors, names
-from kubeskew.apimachinery.field import ErrorType, FieldError, InternalValue, Unquoted
+from kubeskew.apimachinery.field import ErrorType, FieldError, InternalValue, Named, Unquoted
 from kubeskew.apimachinery.golang.field_order import in_order
 from kubeskew.apimachinery.golang.roundtrip import normalise, zero
 from kubeskew.apimachinery.objects import Object
@@ -132,8 +132,11 @@ def _printed(problem: FieldError, ctx: StrategyContext) -> FieldError:
 
 def _escaped(problem: FieldError, value: str, ctx: StrategyContext) -> FieldError:
     """Values of a list of names have a named type: these are written as JSON, which escapes some signs."""
-    known = problem.type is ErrorType.NOT_SUPPORTED and not isinstance(value, Unquoted)
+    named = isinstance(value, Named)
+    known = named or (problem.type is ErrorType.NOT_SUPPORTED and not isinstance(value, Unquoted))
     if not known or go_json.escaped(value) == value or not ctx.features.internal.escapes:
         return problem
-    schema = schema_at(ctx.resource.schema, problem.path)
-    return replace(problem, value=Unquoted(go_json.text_of(value))) if schema and schema.go_name else problem
+    if not named:
+        schema = schema_at(ctx.resource.schema, problem.path)
+        named = schema is not None and bool(schema.go_name)
+    return replace(problem, value=Unquoted(go_json.text_of(str(value)))) if named else problem

@@ -45,7 +45,7 @@ def render(
         "apiVersion": f"meta.k8s.io/{version}",
         "metadata": metadata,
         "columnDefinitions": None if no_headers else [_definition(column) for column in printer.columns],
-        "rows": rows,
+        "rows": None if printer.null_rows and not rows else rows,
     }
 
 

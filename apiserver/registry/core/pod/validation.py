@@ -10,12 +10,21 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from kubeskew.apimachinery import names
-from kubeskew.apimachinery.field import ROOT, FieldError, child, forbidden, index, invalid, key, required
+from kubeskew.apimachinery.field import (
+    ROOT,
+    FieldError,
+    InternalValue,
+    child,
+    forbidden,
+    index,
+    invalid,
+    key,
+    required,
+)
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.pod_resources import is_sidecar
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apiserver.features import PodFeatures
-from kubeskew.apiserver.registry.shared.internal_values import node_term
 from kubeskew.apiserver.registry.shared.pod_options import PodOptions
 from kubeskew.apiserver.registry.shared.podtemplate.security import (
     APP_ARMOR,
@@ -129,12 +138,13 @@ def narrowing_errors(new: Object, old: Object) -> Iterator[FieldError]:
 def _term_errors(new: list[Object], old: list[Object]) -> Iterator[FieldError]:
     if old and len(old) != len(new):
         text = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
-        yield invalid(_NODE_TERMS, [node_term(term) for term in new], text)
+        yield invalid(_NODE_TERMS, InternalValue(new, "[core.NodeSelectorTerm"), text)
         return
     for position, before in enumerate(old):
         if not _only_grows(new[position], before):
             text = "only additions are allowed (no mutations or deletions)"
-            yield invalid(index(_NODE_TERMS, position), node_term(new[position]), text)
+            shown = InternalValue(new[position], "core.NodeSelectorTerm")
+            yield invalid(index(_NODE_TERMS, position), shown, text)
 
 
 def _only_grows(new: Object, old: Object) -> bool:
