@@ -126,7 +126,9 @@ def _external(name: str) -> str:
 
 def _internal_pod(spec: Object) -> Object:
     moved = {name: spec[name] for name in _IN_SECURITY_CONTEXT if name in spec}
-    return {**spec, "securityContext": {**(spec.get("securityContext") or {}), **moved}}
+    whole = spec.copy()  # with its empty lists
+    whole["securityContext"] = {**(spec.get("securityContext") or {}), **moved}
+    return whole
 
 
 def _selector(selector: Object) -> Object:

@@ -19,6 +19,7 @@ from allocations import Problems, normal
 from comparison import Difference
 from histories import history
 from objects import Objects, places
+from planted import errors_of
 from shrinking import shrunk
 
 
@@ -113,3 +114,28 @@ def test_an_answer_has_no_order_of_results():
     results = [{"device": name, "shareID": f"share-{name}"} for name in ("a", "b")]
     answers = [{"allocations": [{"devices": {"results": each}}]} for each in (results, results[::-1])]
     assert normal(answers[0]) == normal(json.loads(json.dumps(answers[1]).replace("share-", "other-")))
+
+
+def test_errors_to_plant(tmp_path: Path):
+    """Errors are changes of single places on the lines that are named, and the rest stays as it is."""
+    module = tmp_path / "rules.py"
+    module.write_text(
+        "LIMIT = 3\n\n\ndef rules(value, most):\n    if value > most and value != 2:\n        yield 1\n"
+        "    fill(value, name='a')\n"
+    )
+    made = [*errors_of(module, frozenset({5, 6, 7}))]
+    assert {(error.line, error.kind, error.new) for error in made} == {
+        (5, "a condition turned around", "not (value > most and value != 2)"),
+        (5, "an operand less", "(value > most)"),
+        (5, "another comparison", "(value >= most)"),
+        (5, "another comparison", "(value == 2)"),
+        (5, "another value", "3"),
+        (6, "a rule that is missing", "yield from ()"),
+        (6, "another value", "2"),
+        (7, "a call that is missing", "pass"),
+        (7, "another value", "'ax'"),
+    }
+    for error in made:
+        compile(error.text, "rules.py", "exec")
+        assert error.text.startswith("LIMIT = 3\n")
+        assert len(error.text.splitlines()) == 7
