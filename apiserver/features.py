@@ -90,6 +90,7 @@ class PodFeatures(FeatureTable):
 
     # Rules and texts that are the same for all old pods
     # Tables of pods panic if a status is of an init container that the spec lacks.
+    shows_architecture: bool = since(36)  # of a node, behind its kernel's version in tables
     unknown_init_panics: bool = bug("k8s-124906")
     # Evictions write the condition DisruptionTarget in a dry run, and before a conflict (409).
     marks_in_dry_run: bool = bug("k8s-116554")
@@ -168,7 +169,6 @@ class PodFeatures(FeatureTable):
     port_forward_by_websocket: bool = gate("PortForwardWebsockets")
     authorizes_websockets: bool = gate("AuthorizePodWebsocketUpgradeCreatePermission")  # as "create", too
     disruption_condition: bool = gate("PodDisruptionConditions")  # evicted pods get DisruptionTarget
-    observed_generation: bool = gate("PodObservedGenerationTracking")  # in conditions that the server writes
     # The condition PodScheduled of a pod with scheduling gates has a lastTransitionTime.
     dates_gating: bool = fixed("k8s-122636")
     large_users: bool = fixed("k8s-138574")  # user ids of containers in the status may need 32 bits

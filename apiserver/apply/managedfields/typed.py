@@ -67,6 +67,9 @@ class ItemError(ValueError):
     """No path element can be made of an item of a list."""
 
 
+_FREE_MAPS: Final = frozenset({RAW, "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1"})
+
+
 def shape_of(schema: Schema, value: Any) -> Shape:
     """The schema decides; where it allows all, the value does, and no value counts as a map."""
     shape = _SHAPES.get(schema.kind)
@@ -74,6 +77,8 @@ def shape_of(schema: Schema, value: Any) -> Shape:
         return shape
     if schema.kind is not Kind.ANY:
         return Shape.SCALAR
+    if schema.name in _FREE_MAPS:
+        return Shape.MAP
     if isinstance(value, list):
         return Shape.LIST
     return Shape.MAP if value is None or value is ABSENT or isinstance(value, dict) else Shape.SCALAR

@@ -119,6 +119,7 @@ class Strategy:
     counts_dropped_fields: ClassVar[bool] = (
         False  # what a change loses, to a gate for one, counts for the generation
     )
+    counts_empty_lists: ClassVar[bool] = False  # for the generation: upstream compares with reflect.DeepEqual
     loses_defaults: ClassVar[bool] = False  # by what is reset: stored without them, and read with them
     exclusive: ClassVar[bool] = False  # objects share some values with no other: creates under way count, too
     weight: ClassVar[int] = 1  # cost of checking a byte, relative to other kinds: some compile expressions

@@ -10,6 +10,7 @@ from functools import partial
 from kubeskew.apimachinery import errors, field
 from kubeskew.apimachinery.errors import GroupKind, StatusError
 from kubeskew.apimachinery.go_formats import parse_uint
+from kubeskew.apimachinery.golang.roundtrip import holds_empties
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver import admission
 from kubeskew.apiserver.apply.managedfields.entries import keep_times_of_no_change
@@ -176,12 +177,18 @@ def complete_and_check(strategy: Strategy, new: Object, old: Object, ctx: Strate
     metadata.pop("selfLink", None)  # never stored
     counts, ignored = strategy.counts_generation(ctx), strategy.generation_ignores
     changed = counts and strategy.counts_dropped_fields and _differs(new, old, ignored)
+    emptied = counts and strategy.counts_empty_lists and _holds_empties(new, ignored)
     strategy.prepare_for_update(new, old, ctx)
     checks.drop_disabled_fields(new, old, ctx)
-    if changed or (counts and not strategy.counts_dropped_fields and _differs(new, old, ignored)):
+    if changed or emptied or (counts and not strategy.counts_dropped_fields and _differs(new, old, ignored)):
         new["metadata"]["generation"] = (generation or 0) + 1  # dropping may have made it anew
     checks.complete(new, ctx.resource)
     checks.check_change(strategy, new, old, ctx)
+
+
+def _holds_empties(new: Object, ignored: frozenset[str]) -> bool:
+    """Old objects have none: what is stored loses them."""
+    return any(holds_empties(value) for name, value in new.items() if name not in ignored)
 
 
 def _differs(new: Object, old: Object, ignored: frozenset[str]) -> bool:

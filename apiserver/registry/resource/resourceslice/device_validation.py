@@ -436,7 +436,7 @@ def one_term_errors(selector: Object, path: str, rules: DRAFeatures) -> Iterator
     terms = selector.get("nodeSelectorTerms") or []
     if len(terms) != 1:
         kind = "node selector" if rules.current_wording else "selector"
-        shown = InternalValue(terms, "[core.NodeSelectorTerm")
+        shown = InternalValue(selector.get("nodeSelectorTerms"), "[core.NodeSelectorTerm")
         yield invalid(child(path, "nodeSelectorTerms"), shown, f"must have exactly one {kind} term")
 
 
