@@ -81,6 +81,7 @@ class PodFeatures(FeatureTable):
     merged_spread: bool = gate("MatchLabelKeysInPodTopologySpreadSelectorMerge")
     strict_addresses: bool = gate("StrictIPCIDRValidation")  # addresses and ranges in canonical form only
     comparisons: bool = gate("TaintTolerationComparisonOperators")  # tolerations may compare numbers
+    names_comparisons: bool = since(35)  # errors say that Lt and Gt are supported, too
     # User namespaces (hostUsers: false) in the network of the host.
     host_network_users: bool = gate("UserNamespacesHostNetworkSupport")
     any_selinux_change: bool = gate("SELinuxMount")  # all values of seLinuxChangePolicy
@@ -260,6 +261,7 @@ class KindFeatures(FeatureTable):
 
     condition_texts: bool = until(33)  # errors of missing fields of conditions: "must be set"
     unknown_component_is_404: bool = since(33)  # an unknown ComponentStatus: 404 instead of 500
+    tolerations_path: str = by_release({0: "tolerations.tolerations", 35: "tolerations"})  # of RuntimeClasses
     handlers_required: bool = since(36)  # an empty handler of a RuntimeClass is a missing value
     # A StorageVersionMigration with Succeeded or Failed may not have the condition Running.
     ended_migrations_not_running: bool = until(35)
@@ -285,6 +287,7 @@ class RequestFeatures(FeatureTable):
             36: frozenset(_CHECKED_ONCE_IN_35 | _CHECKED_ONCE_IN_36),
         }
     )
+    sizes_in_bytes: bool = since(35)  # texts for label keys and values that are too long; before: characters
     retries_names: bool = gate("RetryGenerateName")  # a generated name that is taken is generated again
 
     # Deleting

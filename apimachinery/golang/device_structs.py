@@ -154,6 +154,8 @@ def imported_struct(value: Mapping[str, Any], type_: str) -> dict[str, Any]:
     """Puts the fields of an imported type into Go's order, and leaves out others."""
     known = {name: value[name] for name in _IMPORTED_ORDER[type_] if name in value}
     for name in known if type_ == _METADATA else ():
+        if isinstance(known[name], dict):
+            known[name] = dict(sorted(known[name].items()))
         if name not in _IMPORTED_LISTS:
             continue
         known[name] = [imported_struct(item, _IMPORTED_LISTS[name]) for item in known[name] or ()]

@@ -262,7 +262,9 @@ def number_check(props: Object, formats: SchemaFeatures | None) -> Check | None:
     kind = types[0] if len(types) == 1 else ""
     ranged = form if kind else ""
     called = f"with format {form}" if form else "(default format)"
-    if kind == "integer" and ranged not in _RANGES:
+    if formats is not None and not formats.numeric_formats:
+        ranged = ""
+    elif kind == "integer" and ranged not in _RANGES:
         ranged = "int64"
     bounds: list[tuple[str, Bound]] = []
     for name, prefix in _LIMITS:

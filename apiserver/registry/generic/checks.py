@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from kubeskew.apimachinery import errors, names
-from kubeskew.apimachinery.field import ErrorType, FieldError, InternalValue, Named, Unquoted
+from kubeskew.apimachinery.field import ErrorType, FieldError, InternalValue, Named, Stringer, Unquoted
 from kubeskew.apimachinery.golang.field_order import in_order
 from kubeskew.apimachinery.golang.roundtrip import normalise, zero
 from kubeskew.apimachinery.objects import Object
@@ -19,12 +19,15 @@ from kubeskew.apiserver.decoding.decoder import forget_empty_lists
 from kubeskew.apiserver.registry.declarative.enforcement import with_declared
 from kubeskew.apiserver.registry.generic.disabled_fields import drop_disabled
 from kubeskew.apiserver.registry.generic.given_values import schema_at, with_given
+from kubeskew.apiserver.registry.generic.go_syntax import in_go_syntax, internal_nil
 from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext
 
 _TEXT = (
     ".metadata.ownerReferences contains duplicate entries{}; API server dedups owner references in 1.20+, "
     "and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "
 )
+_IN_BYTES = names.too_long_text(names.MAX_LABEL, "bytes")
+_IN_CHARACTERS = names.too_long_text(names.MAX_LABEL)
 _AFTER = " after mutating admission happens"
 
 
@@ -118,10 +121,19 @@ def _raise(ctx: StrategyContext, obj: Object, problems: list[FieldError]) -> Non
 def _printed(problem: FieldError, ctx: StrategyContext) -> FieldError:
     """Values are printed as Go prints them: maps sorted, structs in the order of their fields."""
     value = problem.value
+    if not ctx.features.requests.sizes_in_bytes and problem.detail.endswith(_IN_BYTES):
+        problem = replace(problem, detail=problem.detail.replace(_IN_BYTES, _IN_CHARACTERS))
+    as_json = ctx.features.internal.escapes
     if isinstance(value, InternalValue):
-        return replace(problem, value=ctx.features.internal.shown(value.value, value.sort))
+        shown = ctx.features.internal.shown(value.value, value.sort)
+        return replace(problem, value=internal_nil(value.sort) if shown is None and not as_json else shown)
     if isinstance(value, str):
         return _escaped(problem, value, ctx)
+    if not as_json and (value is None or isinstance(value, dict | list)):
+        schema = schema_at(ctx.resource.schema, problem.path)
+        shown = in_go_syntax(value, schema, ctx.resource.group)
+        if isinstance(shown, Unquoted):
+            return replace(problem, value=shown)
     if not isinstance(value, dict | list):
         return problem
     schema = schema_at(ctx.resource.schema, problem.path)
@@ -132,6 +144,8 @@ def _printed(problem: FieldError, ctx: StrategyContext) -> FieldError:
 
 def _escaped(problem: FieldError, value: str, ctx: StrategyContext) -> FieldError:
     """Values of a list of names have a named type: these are written as JSON, which escapes some signs."""
+    if isinstance(value, Stringer) and not ctx.features.internal.escapes:
+        return replace(problem, value=Unquoted(str(value)))
     named = isinstance(value, Named)
     known = named or (problem.type is ErrorType.NOT_SUPPORTED and not isinstance(value, Unquoted))
     if not known or go_json.escaped(value) == value or not ctx.features.internal.escapes:
