@@ -81,6 +81,7 @@ class PodFeatures(FeatureTable):
     merged_spread: bool = gate("MatchLabelKeysInPodTopologySpreadSelectorMerge")
     strict_addresses: bool = gate("StrictIPCIDRValidation")  # addresses and ranges in canonical form only
     comparisons: bool = gate("TaintTolerationComparisonOperators")  # tolerations may compare numbers
+    drops_disabled_status: bool = since(33)  # a written status loses the fields of gates that are off
     names_comparisons: bool = since(35)  # errors say that Lt and Gt are supported, too
     # User namespaces (hostUsers: false) in the network of the host.
     host_network_users: bool = gate("UserNamespacesHostNetworkSupport")
@@ -287,7 +288,7 @@ class RequestFeatures(FeatureTable):
             36: frozenset(_CHECKED_ONCE_IN_35 | _CHECKED_ONCE_IN_36),
         }
     )
-    sizes_in_bytes: bool = since(35)  # texts for label keys and values that are too long; before: characters
+    label_key_texts: bool = since(35)  # errors of qualified names call them label keys, and count bytes
     retries_names: bool = gate("RetryGenerateName")  # a generated name that is taken is generated again
 
     # Deleting
@@ -374,6 +375,7 @@ class SchemaFeatures(FeatureTable):
     numeric_formats: bool = since(36)  # int32, int64, float and double are checked
     format_warnings: bool = since(34)  # of formats that are not recognized
     warns_of_numbers: bool = bug("k8s-133901")  # such warnings also of int32, int64, float and double
+    names_rule_fields: bool = until(33)  # errors of rules: "message must", "fieldPath must"
     shows_scalars: bool = since(35)  # errors of rules show a scalar value instead of its type
 
 

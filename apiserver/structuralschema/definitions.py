@@ -279,7 +279,7 @@ def check_openapi(
     rules = props.get("x-kubernetes-validations") or []
     # Paths are followed along structural schemas alone.
     followed = props if any(rule.get("fieldPath") for rule in rules) and not no_structure(props) else None
-    found.schema += rule_validation.check_rule_texts(rules, path, followed)
+    found.schema += rule_validation.check_rule_texts(rules, path, followed, compiler.features)
     if rules and not found.schema and context is not None:
         found.rules += compiler.check(props, path, context, place.uncorrelatable)
     return found

@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ PATCHES = {
     "1.36": "1.36.3",
 }
 _AT_ONCE = 4
+_JSON_VALUES = 34  # the release that shows values in errors as JSON
 _FLIPPED = 8  # gates
 _KEPT = {"CoordinatedLeaderElection"}  # with it a server waits for an API that is off by default
 _PROBLEMS = 500  # at a time
@@ -56,8 +58,9 @@ class Found:
 class Comparison:
     """Histories run by two servers, and what came out apart."""
 
-    def __init__(self, pair: Pair) -> None:
+    def __init__(self, pair: Pair, *, values: bool) -> None:
         self._pair = pair
+        self._difference = partial(difference, values=values)
         self.found: dict[str, Found] = {}
         self.steps = 0
         self.accepted = 0
@@ -77,9 +80,9 @@ class Comparison:
         self.steps += len(sequence["steps"])
         real, ours = await self._pair.runs(sequence)
         self.accepted += sum(answer is not None and answer.get("status", 0) < 300 for answer in real.answers)
-        apart = difference(real, ours)
+        apart = self._difference(real, ours)
         # Histories run beside each other: what does not come out apart again was a race of theirs.
-        if apart is None or difference(*await self._pair.runs(sequence)) is None:
+        if apart is None or self._difference(*await self._pair.runs(sequence)) is None:
             return
         kind = apart.kind(sequence)
         found = self.found.setdefault(kind, Found(kind, sequence, apart))
@@ -89,7 +92,7 @@ class Comparison:
         """Makes the history of a class as small as can be."""
 
         async def holds(sequence: dict[str, Any]) -> bool:
-            apart = difference(*await self._pair.runs(sequence))
+            apart = self._difference(*await self._pair.runs(sequence))
             return (
                 apart is not None
                 and apart.step == len(sequence["steps"]) - 1
@@ -97,7 +100,7 @@ class Comparison:
             )
 
         found.sequence = await shrunk(found.sequence, found.first.step, holds)
-        apart = difference(*await self._pair.runs(found.sequence))
+        apart = self._difference(*await self._pair.runs(found.sequence))
         found.first = apart or found.first
 
 
@@ -124,7 +127,7 @@ async def compare(
     version = Version.parse(minor)
     objects = Objects(Catalogue(version, FeatureGates(version, gates)))
     async with servers(binaries, minor, PATCHES[minor], gates) as pair:
-        comparison, began = Comparison(pair), time.monotonic()
+        comparison, began = Comparison(pair, values=version.minor >= _JSON_VALUES), time.monotonic()
         for start in range(0, len(seeds), 100):
             part = seeds[start : start + 100]
             await comparison.run(objects, MIXES[mix], part)

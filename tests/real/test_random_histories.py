@@ -16,7 +16,7 @@ from kubeskew.scheduler.allocator.cases import run_case
 sys.path.append(str(Path(__file__).parents[2] / "hack" / "differential"))
 
 from allocations import Problems, normal
-from comparison import Difference
+from comparison import Difference, is_of_values
 from histories import history
 from objects import Objects, places
 from planted import errors_of
@@ -95,6 +95,24 @@ def test_a_class_has_no_names_and_numbers(one: str, other: str, alike: bool):
     kinds = [Difference(0, [text]).kind(sequence) for text in (one, other)]
     assert (kinds[0] == kinds[1]) is alike
     assert kinds[0].startswith("POST v1/pods dryRun ") or kinds[0].startswith("POST /v1/pods dryRun ")
+
+
+@pytest.mark.parametrize(
+    ("real", "ours", "expected"),
+    [
+        ('Invalid value: []string{"a"}: no', 'Invalid value: ["a"]: no', True),
+        ("Invalid value: core.X{A:(*int)(0x1)}: no", 'Invalid value: {"A":1}: no', True),
+        ("Forbidden: no\\n- a", "Forbidden: no\\n- b", True),
+        ('Invalid value: []string{"a"}: no', 'Invalid value: ["a"]: never', False),
+        ("Invalid value: -a: no", 'Invalid value: "-a": no', False),
+        ("Required value", "Invalid value: null: no", False),
+    ],
+)
+def test_messages_that_differ_in_how_values_are_written(real: str, ours: str, expected: bool):
+    """Messages are alike but for values only if the rest of them is the same."""
+    text = f"body.details.causes[0].message: expected {real!r}, got {ours!r}".replace("\\\\n", "\\n")
+    assert is_of_values(text) is expected
+    assert not is_of_values("status: expected 422, got 500")
 
 
 def test_a_problem_of_allocation_has_answers():

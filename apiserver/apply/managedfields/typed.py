@@ -67,7 +67,7 @@ class ItemError(ValueError):
     """No path element can be made of an item of a list."""
 
 
-_FREE_MAPS: Final = frozenset({RAW, "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1"})
+_FREE_MAP: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1"
 
 
 def shape_of(schema: Schema, value: Any) -> Shape:
@@ -77,7 +77,7 @@ def shape_of(schema: Schema, value: Any) -> Shape:
         return shape
     if schema.kind is not Kind.ANY:
         return Shape.SCALAR
-    if schema.name in _FREE_MAPS:
+    if schema.name == _FREE_MAP:
         return Shape.MAP
     if isinstance(value, list):
         return Shape.LIST

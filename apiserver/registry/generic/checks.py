@@ -27,6 +27,7 @@ _TEXT = (
     "and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "
 )
 _IN_BYTES = names.too_long_text(names.MAX_LABEL, "bytes")
+_LABEL_KEY, _QUALIFIED_NAME = "a valid label key ", "a qualified name "
 _IN_CHARACTERS = names.too_long_text(names.MAX_LABEL)
 _AFTER = " after mutating admission happens"
 
@@ -112,6 +113,9 @@ def _raise(ctx: StrategyContext, obj: Object, problems: list[FieldError]) -> Non
         if not resource.custom:
             given = with_given(problems, resource.schema, ctx.given, ctx.gates)
             problems = [_printed(problem, ctx) for problem in given]
+        elif not ctx.features.internal.escapes:
+            nil = internal_nil("")
+            problems = [replace(each, value=nil) if each.value is None else each for each in problems]
         kind = resource.group_kind
         if resource.custom:  # an object of another kind is reported by its own kind
             kind = errors.GroupKind(kind.group, obj.get("kind") or kind.kind)
@@ -121,8 +125,8 @@ def _raise(ctx: StrategyContext, obj: Object, problems: list[FieldError]) -> Non
 def _printed(problem: FieldError, ctx: StrategyContext) -> FieldError:
     """Values are printed as Go prints them: maps sorted, structs in the order of their fields."""
     value = problem.value
-    if not ctx.features.requests.sizes_in_bytes and problem.detail.endswith(_IN_BYTES):
-        problem = replace(problem, detail=problem.detail.replace(_IN_BYTES, _IN_CHARACTERS))
+    if not ctx.features.requests.label_key_texts:
+        problem = _of_qualified_names(problem)
     as_json = ctx.features.internal.escapes
     if isinstance(value, InternalValue):
         shown = ctx.features.internal.shown(value.value, value.sort)
@@ -140,6 +144,15 @@ def _printed(problem: FieldError, ctx: StrategyContext) -> FieldError:
     if schema is not None and schema.kind is Kind.LIST and isinstance(value, dict):
         schema = schema.items
     return replace(problem, value=in_order(value, schema))
+
+
+def _of_qualified_names(problem: FieldError) -> FieldError:
+    detail = problem.detail
+    if detail.endswith(_IN_BYTES):
+        return replace(problem, detail=detail.replace(_IN_BYTES, _IN_CHARACTERS))
+    if detail.startswith(_LABEL_KEY):
+        return replace(problem, detail=_QUALIFIED_NAME + detail.removeprefix(_LABEL_KEY))
+    return problem
 
 
 def _escaped(problem: FieldError, value: str, ctx: StrategyContext) -> FieldError:

@@ -242,6 +242,10 @@ class Strategy:
     def update_warnings(self, new: Object, old: Object, ctx: StrategyContext) -> list[str]:
         return self.warnings(new, ctx)
 
+    def drops_disabled(self, ctx: StrategyContext) -> bool:
+        """An update loses the fields of gates that are off."""
+        return True
+
     def counts_generation(self, ctx: StrategyContext) -> bool:
         """`metadata.generation` starts at 1 and grows with changes outside metadata and status."""
         return ctx.resource.custom

@@ -179,11 +179,17 @@ def complete_and_check(strategy: Strategy, new: Object, old: Object, ctx: Strate
         metadata["generation"] = generation
     metadata.pop("selfLink", None)  # never stored
     counts, ignored = strategy.counts_generation(ctx), strategy.generation_ignores
-    changed = counts and strategy.counts_dropped_fields and _differs(new, old, ignored)
+    built_in = not ctx.resource.custom
+    changed = counts and strategy.counts_dropped_fields and _differs(new, old, ignored, built_in=built_in)
     emptied = counts and strategy.counts_empty_lists and _holds_empties(new, ignored)
     strategy.prepare_for_update(new, old, ctx)
-    checks.drop_disabled_fields(new, old, ctx)
-    if changed or emptied or (counts and not strategy.counts_dropped_fields and _differs(new, old, ignored)):
+    if strategy.drops_disabled(ctx):
+        checks.drop_disabled_fields(new, old, ctx)
+    if (
+        changed
+        or emptied
+        or (counts and not strategy.counts_dropped_fields and _differs(new, old, ignored, built_in=built_in))
+    ):
         new["metadata"]["generation"] = (generation or 0) + 1  # dropping may have made it anew
     checks.complete(new, ctx.resource)
     checks.check_change(strategy, new, old, ctx)
@@ -194,11 +200,12 @@ def _holds_empties(new: Object, ignored: frozenset[str]) -> bool:
     return any(holds_empties(value) for name, value in new.items() if name not in ignored)
 
 
-def _differs(new: Object, old: Object, ignored: frozenset[str]) -> bool:
+def _differs(new: Object, old: Object, ignored: frozenset[str], *, built_in: bool) -> bool:
     """A deletion counts by itself, when it is marked."""
     names = (new.keys() | old.keys()) - ignored - {"apiVersion", "kind"}
     return any(
-        new.get(name) != old.get(name) and not _alike(new.get(name), old.get(name)) for name in sorted(names)
+        new.get(name) != old.get(name) and not (built_in and _alike(new.get(name), old.get(name)))
+        for name in sorted(names)
     )
 
 

@@ -195,6 +195,9 @@ class PodStatusStrategy(StatusStrategy):
 
     kept_metadata = ("ownerReferences",)
 
+    def drops_disabled(self, ctx: StrategyContext) -> bool:
+        return ctx.features.pods.drops_disabled_status
+
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
         super().prepare_for_update(new, old, ctx)
         new["metadata"].pop("deletionTimestamp", None)
