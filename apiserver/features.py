@@ -72,6 +72,7 @@ class PodFeatures(FeatureTable):
     relaxed_env: bool = since(32) | gate("RelaxedEnvironmentVariableValidation")
     driver_required_alone: bool = since(35)  # a CSI volume without a driver has no second error for its name
     relaxed_dns: bool = gate("RelaxedDNSSearchValidation")  # search paths may have underscores
+    names_zero_sleep: bool = since(32)  # errors name the gate for sleeps of no time
     zero_sleep: bool = gate("PodLifecycleSleepActionAllowZero")  # the sleep of a hook may have 0 seconds
     pod_resources: bool = gate("PodLevelResources")  # spec.resources
     restart_rules: bool = gate("ContainerRestartRules")  # containers have restart policies and rules
@@ -81,7 +82,7 @@ class PodFeatures(FeatureTable):
     merged_spread: bool = gate("MatchLabelKeysInPodTopologySpreadSelectorMerge")
     strict_addresses: bool = gate("StrictIPCIDRValidation")  # addresses and ranges in canonical form only
     comparisons: bool = gate("TaintTolerationComparisonOperators")  # tolerations may compare numbers
-    drops_disabled_status: bool = since(33)  # a written status loses the fields of gates that are off
+    drops_disabled_status: bool = until(30) | since(33)  # a status loses the fields of gates that are off
     names_comparisons: bool = since(35)  # errors say that Lt and Gt are supported, too
     # User namespaces (hostUsers: false) in the network of the host.
     host_network_users: bool = gate("UserNamespacesHostNetworkSupport")
@@ -314,6 +315,7 @@ class RequestFeatures(FeatureTable):
     ends_in_the_past: bool = bug("k8s-122646")
     unreadable_options_are_bad: bool = fixed("k8s-133358")  # DeleteOptions: 400 instead of 500
     constrained_impersonation: bool = gate("ConstrainedImpersonation")
+    old_lengths: bool = until(31)  # texts of what is too long: "must have at most"
     missing_user_is_400: bool = since(35)  # impersonation headers without a user: 400 instead of 500
     # Errors that name places in the source have the paths of a build as Go workspace.
     go_workspace_paths: bool = since(30)
@@ -375,6 +377,7 @@ class SchemaFeatures(FeatureTable):
     numeric_formats: bool = since(36)  # int32, int64, float and double are checked
     format_warnings: bool = since(34)  # of formats that are not recognized
     warns_of_numbers: bool = bug("k8s-133901")  # such warnings also of int32, int64, float and double
+    schemas_required: bool = until(33)  # the error of a version without a schema says so
     names_rule_fields: bool = until(33)  # errors of rules: "message must", "fieldPath must"
     shows_scalars: bool = since(35)  # errors of rules show a scalar value instead of its type
 

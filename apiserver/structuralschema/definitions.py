@@ -506,7 +506,8 @@ def validate_definition(
     errors: list[FieldError] = []
     for position, version in enumerate(versions):
         if schemas[position] is None:
-            errors.append(required(f"spec.versions[{position}].schema.openAPIV3Schema"))
+            detail = "schemas are required" if features.schemas_required else ""
+            errors.append(required(f"spec.versions[{position}].schema.openAPIV3Schema", detail))
             continue
         unchanged = any(
             before.get("name") == version.get("name") and _schema(before) == schemas[position]

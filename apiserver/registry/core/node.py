@@ -186,6 +186,9 @@ def _config_errors(source: Object, path: str, *, stored: bool) -> Iterator[Field
 
 
 class NodeStatus(SpecKeptStatus):
+    def drops_disabled(self, ctx: StrategyContext) -> bool:
+        return False
+
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
         super().prepare_for_update(new, old, ctx)
         if (old.get("status") or {}).get("config") is None:

@@ -10,7 +10,16 @@ from typing import Any
 
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.clock import timestamp
-from kubeskew.apimachinery.field import FieldError, InternalValue, Named, child, invalid, key, required
+from kubeskew.apimachinery.field import (
+    FieldError,
+    InternalValue,
+    Named,
+    Stringer,
+    child,
+    invalid,
+    key,
+    required,
+)
 from kubeskew.apimachinery.golang.roundtrip import given
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.pod_resources import is_extended_resource
@@ -94,7 +103,7 @@ def _amounts(found: Mapping[str, Any], path: str) -> Iterator[FieldError]:
         at = key(path, name)
         yield from amounts.name_errors(name, at)
         if "/" not in name and not is_standard(name):
-            yield invalid(at, name, "must be a standard resource for quota")
+            yield invalid(at, Stringer(name), "must be a standard resource for quota")
         quantity = Quantity.of(found[name])
         if quantity.sign() < 0:
             yield invalid(at, quantity.canonical(), amounts.NOT_NEGATIVE)
