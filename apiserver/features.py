@@ -82,6 +82,9 @@ class PodFeatures(FeatureTable):
     merged_spread: bool = gate("MatchLabelKeysInPodTopologySpreadSelectorMerge")
     strict_addresses: bool = gate("StrictIPCIDRValidation")  # addresses and ranges in canonical form only
     comparisons: bool = gate("TaintTolerationComparisonOperators")  # tolerations may compare numbers
+    parts_keep_metadata: bool = until(
+        32
+    )  # writes of ephemeral containers and resizes change none, managers too
     drops_disabled_status: bool = until(30) | since(33)  # a status loses the fields of gates that are off
     names_comparisons: bool = since(35)  # errors say that Lt and Gt are supported, too
     # User namespaces (hostUsers: false) in the network of the host.

@@ -299,6 +299,7 @@ def with_authorization(handler: Handler, authorizer: Authorizer, metrics: Access
 
 
 _AT_MOST = r"Too long: must have at most \1 bytes"
+_ONE_ITEM = "must have at most 1 item"
 _TOO_LONG = re.compile(r"\bToo long: may not be more than (\d+) bytes?")
 
 
@@ -317,10 +318,13 @@ def with_status_errors(handler: Handler, *, old_lengths: bool = False) -> Handle
             return statuses.response(request, with_old_lengths(error) if old_lengths else error)
 
     def with_old_lengths(error: StatusError) -> StatusError:
-        error.message = _TOO_LONG.sub(_AT_MOST, error.message)
+        error.message = old(error.message)
         for cause in (error.details or {}).get("causes", ()):
-            cause["message"] = _TOO_LONG.sub(_AT_MOST, cause.get("message", ""))
+            cause["message"] = old(cause.get("message", ""))
         return error
+
+    def old(text: str) -> str:
+        return re.sub(rf"{_ONE_ITEM}\b", f"{_ONE_ITEM}s", _TOO_LONG.sub(_AT_MOST, text))
 
     return answer
 

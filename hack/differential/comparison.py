@@ -93,11 +93,11 @@ def is_of_values(text: str) -> bool:
     if match is None:
         return False
     real, ours = match[1], match[2]
-    if "\\n" in real:
-        return real.partition("\\n")[0] == ours.partition("\\n")[0]
     before, word, _ = real[: _common(real, ours)].rpartition("value: ")
     after = _common(real[::-1], ours[::-1])
-    return bool(word and after) and _GO_SYNTAX.match(real[len(before + word) :]) is not None
+    if word and after and _GO_SYNTAX.match(real[len(before + word) :]):
+        return True
+    return "\\n" in real and real.partition("\\n")[0] == ours.partition("\\n")[0]
 
 
 def _common(one: str, other: str) -> int:

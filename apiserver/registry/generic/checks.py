@@ -3,6 +3,7 @@
 Source: k8s.io/apiserver/pkg/endpoints/handlers/rest.go (dedupOwnerReferencesAndAddWarning), 1.36.
 """
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -116,6 +117,8 @@ def _raise(ctx: StrategyContext, obj: Object, problems: list[FieldError]) -> Non
         elif not ctx.features.internal.escapes:
             nil = internal_nil("")
             problems = [replace(each, value=nil) if each.value is None else each for each in problems]
+        if resource.custom and ctx.features.requests.old_lengths:
+            problems = [_of_length(problem) for problem in problems]
         kind = resource.group_kind
         if resource.custom:  # an object of another kind is reported by its own kind
             kind = errors.GroupKind(kind.group, obj.get("kind") or kind.kind)
@@ -144,6 +147,13 @@ def _printed(problem: FieldError, ctx: StrategyContext) -> FieldError:
     if schema is not None and schema.kind is Kind.LIST and isinstance(value, dict):
         schema = schema.items
     return replace(problem, value=in_order(value, schema))
+
+
+def _of_length(problem: FieldError) -> FieldError:
+    """A text that is longer than a definition allows."""
+    if problem.type is not ErrorType.TOO_LONG or problem.path.startswith("metadata"):
+        return problem
+    return replace(problem, detail=re.sub(r"more than (\d+) bytes?$", r"longer than \1", problem.detail))
 
 
 def _of_qualified_names(problem: FieldError) -> FieldError:
