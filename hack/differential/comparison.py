@@ -94,8 +94,9 @@ def is_of_values(text: str) -> bool:
         return False
     real, ours = match[1], match[2]
     before, word, _ = real[: _common(real, ours)].rpartition("value: ")
-    after = _common(real[::-1], ours[::-1])
-    if word and after and _GO_SYNTAX.match(real[len(before + word) :]):
+    rest = real[len(real) - _common(real[::-1], ours[::-1]) :]
+    ends = ": " in rest or real[-2:-1] in {"}", ")"}  # the value does
+    if word and ends and _GO_SYNTAX.match(real[len(before + word) :]):
         return True
     return "\\n" in real and real.partition("\\n")[0] == ours.partition("\\n")[0]
 
