@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from server_in_process import Caller, close_server, open_server
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -216,3 +217,102 @@ async def test_keys_of_the_affinity_of_a_volume(call) -> None:
         }
         answer = await call.patch("/api/v1/persistentvolumes/a", [operation], "json")
         assert any(field == "nodeAffinity" for field, _ in causes(answer)) is changed
+
+
+LONG = "x" * 64
+UNKNOWN = {"scheduling": {"tolerations": [{"key": "a", "operator": "Gt"}]}, "handler": "h"}
+SELECTOR = {"matchLabels": {"app": "web"}}
+UNLABELLED = {"selector": SELECTOR, "template": {"spec": {"containers": CONTAINERS}}}
+
+
+@pytest.mark.parametrize(
+    ("minor", "path", "body", "expected"),
+    [
+        (
+            34,
+            "/apis/node.k8s.io/v1/runtimeclasses",
+            UNKNOWN,
+            (
+                "scheduling.tolerations.tolerations[0].operator",
+                'Unsupported value: "Gt": supported values: "Equal", "Exists"',
+            ),
+        ),
+        (
+            35,
+            "/apis/node.k8s.io/v1/runtimeclasses",
+            UNKNOWN,
+            (
+                "scheduling.tolerations[0].operator",
+                'Unsupported value: "Gt": supported values: "Equal", "Exists", "Lt", "Gt"',
+            ),
+        ),
+        (
+            33,
+            f"{APPS}/deployments",
+            {"spec": UNLABELLED},
+            (
+                "spec.template.metadata.labels",
+                "Invalid value: map[string]string(nil): `selector` does not match template `labels`",
+            ),
+        ),
+        (
+            34,
+            f"{CORE}/configmaps",
+            {"metadata": {"name": "x", "labels": {LONG: "a"}}},
+            (
+                "metadata.labels",
+                f'Invalid value: "{LONG}": name part must be no more than 63 characters',
+            ),
+        ),
+        (
+            35,
+            f"{CORE}/configmaps",
+            {"metadata": {"name": "x", "labels": {LONG: "a"}}},
+            ("metadata.labels", f'Invalid value: "{LONG}": name part must be no more than 63 bytes'),
+        ),
+        (
+            33,
+            f"{CORE}/limitranges",
+            {"spec": {"limits": [{"type": "Pod", "max": {"a": "1"}}]}},
+            (
+                "spec.limits[0].max[a]",
+                "Invalid value: a: must be a standard resource type or fully qualified",
+            ),
+        ),
+        (
+            31,
+            f"{CORE}/configmaps?fieldManager={'x' * 129}",
+            {},
+            ("fieldManager", "Too long: must have at most 128 bytes"),
+        ),
+        (
+            32,
+            f"{CORE}/configmaps?fieldManager={'x' * 129}",
+            {},
+            ("fieldManager", "Too long: may not be more than 128 bytes"),
+        ),
+    ],
+)
+async def test_texts_of_releases(minor: int, path: str, body: dict, expected: tuple[str, str]) -> None:
+    """Each release has its own words, places and forms of values."""
+    server = await open_server(minor)
+    try:
+        answer = await Caller(server).post(path, {"metadata": {"name": "x"}, **body})
+    finally:
+        await close_server(server)
+    assert expected in causes(answer)
+
+
+@pytest.mark.parametrize(("minor", "managers"), [(32, 1), (33, 2)])
+async def test_managers_of_ephemeral_containers(minor: int, managers: int) -> None:
+    """Up to 1.32 a write of them leaves the pod's metadata as it is."""
+    server = await open_server(minor)
+    try:
+        call = Caller(server)
+        await call.post(f"{CORE}/serviceaccounts", {"metadata": {"name": "default"}})
+        await call.post(f"{CORE}/pods", {"metadata": {"name": "x"}, "spec": {"containers": CONTAINERS}})
+        debug = {"ephemeralContainers": [{"name": "debug", "image": "busybox"}]}
+        answer = await call.patch(f"{CORE}/pods/x/ephemeralcontainers", {"spec": debug})
+    finally:
+        await close_server(server)
+    assert len(answer.body["metadata"]["managedFields"]) == managers
