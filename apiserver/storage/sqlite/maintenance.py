@@ -62,6 +62,7 @@ def branch(source: str, target: str, note: ComponentEvent) -> Branch:
             _fill(raw, origin, source, note.revision, head)
             result = _finished(raw, note, head)
         flush(Path(target))
+        flush(Path(target).parent)  # the mark must not be there without it
         with closing(HighWaterMark.open(target)) as mark:
             mark.note(result.revision)
     except (sqlite3.Error, upgrade.SchemaError, OSError) as error:
@@ -188,6 +189,7 @@ def receiving(target: str) -> Iterator[Session]:
             revision = newest(session)
             raw.execute("COMMIT")
         flush(Path(target))
+        flush(Path(target).parent)  # the mark must not be there without it
         with closing(HighWaterMark.open(target)) as mark:
             mark.note(revision)
     except (sqlite3.Error, OSError) as error:

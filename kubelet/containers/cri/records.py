@@ -83,10 +83,9 @@ class Records:
         folder = self._directory / kind
         found = []
         for path in sorted(folder.glob("*.json")) if folder.is_dir() else ():
-            content = self._files.read(path)
-            if content:
-                found.append((path, orjson.loads(content)))
-            else:
+            try:
+                found.append((path, orjson.loads(self._files.read(path) or b"")))
+            except orjson.JSONDecodeError:  # a part is left after a crash of the machine
                 self._files.remove(path)
         return found
 
