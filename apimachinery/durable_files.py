@@ -35,12 +35,12 @@ def flush_tree(directory: Path) -> None:
 
 
 def make_directory(path: Path, mode: int = 0o700) -> None:
-    """Makes a directory that may be there, and those above it that are not; their names are on the disk when
-    this returns, as far as they are new.
+    """Makes a directory that may be there, and those above it that are not, which only the owner may enter;
+    their names are on the disk when this returns, as far as they are new.
     """
     if path.is_dir():
         return
-    make_directory(path.parent, mode)
+    make_directory(path.parent)
     path.mkdir(mode=mode, exist_ok=True)
     flush(path.parent)
 

@@ -47,7 +47,7 @@ class StateFiles:
 
     def make_directory(self, path: Path, mode: int = 0o700) -> None:
         """Makes a directory whose presence is state."""
-        path.mkdir(parents=True, exist_ok=True, mode=mode)
+        make_directory(path, mode)
 
     def mark(self) -> None:
         """Called when a plugin is about to be called, which may change files of its own."""

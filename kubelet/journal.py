@@ -207,9 +207,12 @@ class JournalledFiles(StateFiles):
         self._newest_revision = newest_revision
         self._most = most
         self._marked = 0
+        self._flushed: set[Path] = set()  # directories whose names are on the disk
 
     def write(self, path: Path, content: bytes, *, synced: bool = False) -> None:
         with self._locked():
+            if synced:
+                self._flush_way(path.parent)
             super().write(path, content, synced=synced)
             record = with_content(self._newest_revision(), "write", self._name(path), content)
             self._note(record, synced=synced)
@@ -251,6 +254,15 @@ class JournalledFiles(StateFiles):
                     self._note(with_content(revision, "write", name, content))
 
     # --
+
+    def _flush_way(self, directory: Path) -> None:
+        """Flushes the names on the way to a directory, once: others may have made it."""
+        if directory not in self._flushed:
+            make_directory(directory)
+            for above in directory.parents:
+                if above.is_relative_to(self._node.parent):
+                    flush(above)
+            self._flushed.add(directory)
 
     def _name(self, path: Path) -> str:
         return path.relative_to(self._node).as_posix()

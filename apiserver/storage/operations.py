@@ -9,7 +9,7 @@ from typing import Self
 
 import orjson
 
-from kubeskew.apiserver.storage.interfaces import CompactedError, FutureRevisionError
+from kubeskew.apiserver.storage.interfaces import CompactedError, DamageError, FutureRevisionError
 from kubeskew.apiserver.storage.records import (
     EMPTY_REVISION,
     Author,
@@ -119,6 +119,8 @@ def events_after(
         raise CompactedError(revision, horizon)
     suffix = "" if resource is None else "_of"
     rows = session.all(f"after{suffix}", revision=revision, until=until, limit=limit, resource=resource)
+    if rows:
+        check_order(rows[-1][0], revision)
     end = rows[-1][0] if len(rows) == limit else until
     further = _siblings_after(session, f"siblings_after{suffix}", revision, limit, end, resource)
     found = [event_of(row) for row in rows]
@@ -127,6 +129,12 @@ def events_after(
             found = [event for event in found if event.revision <= further[-1].revision]
         found = list(heapq.merge(found, further, key=_place))
     return [_completed(session, event) for event in found]
+
+
+def check_order(found: int, revision: int) -> None:
+    """Raises DamageError if what was `found` after a revision is not newer: damage leads in circles."""
+    if found <= revision:
+        raise DamageError(f"the store is damaged: after revision {revision} the log has {found}")
 
 
 def _siblings_after(
