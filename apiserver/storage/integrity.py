@@ -150,7 +150,7 @@ def all_events(session: Session) -> Iterator[tuple[int, ObjectRow]]:
     """
     revision = 0
     while rows := session.all("all_events", revision=revision, limit=CHUNK_EVENTS):
-        check_order(rows[-1][0], revision)
+        check_order(rows, revision)
         last = rows[-1][0] if len(rows) == CHUNK_EVENTS else NO_LIMIT
         further = session.all("all_siblings", revision=revision, until=last)
         first = [(0, row) for row in rows]

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
-from typing import Self
+from typing import Any, Self
 
 import orjson
 
@@ -119,8 +119,7 @@ def events_after(
         raise CompactedError(revision, horizon)
     suffix = "" if resource is None else "_of"
     rows = session.all(f"after{suffix}", revision=revision, until=until, limit=limit, resource=resource)
-    if rows:
-        check_order(rows[-1][0], revision)
+    check_order(rows, revision)
     end = rows[-1][0] if len(rows) == limit else until
     further = _siblings_after(session, f"siblings_after{suffix}", revision, limit, end, resource)
     found = [event_of(row) for row in rows]
@@ -131,10 +130,14 @@ def events_after(
     return [_completed(session, event) for event in found]
 
 
-def check_order(found: int, revision: int) -> None:
-    """Raises DamageError if what was `found` after a revision is not newer: damage leads in circles."""
-    if found <= revision:
-        raise DamageError(f"the store is damaged: after revision {revision} the log has {found}")
+def check_order(rows: Iterable[Sequence[Any]], revision: int) -> None:
+    """Raises DamageError unless each row is newer than the one before, the first than `revision`: a damaged
+    page may lead in circles.
+    """
+    for row in rows:
+        if row[0] <= revision:
+            raise DamageError(f"the store is damaged: after revision {revision} the log has {row[0]}")
+        revision = row[0]
 
 
 def _siblings_after(

@@ -54,7 +54,7 @@ class Records:
         self.removed: set[str] = set()  # by the runtime's ids: it keeps them for a while
 
     def load(self) -> None:
-        """Reads the records that are there; a file that a crash of the machine left empty is removed."""
+        """Reads the records that are there; a file that a crash of the machine left in part is removed."""
         sandboxes = [
             SandboxRecord(
                 path.stem, messages.PodSandboxConfig.FromString(_bytes(found["request"])), found["created_at"]
