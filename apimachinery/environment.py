@@ -5,13 +5,14 @@ the API server, for the log's time line.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from kubeskew.apimachinery.clock import Clock, Entropy
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.periods import QUICK, Periods
 from kubeskew.apimachinery.versions import Version
 
 COMPONENTS_PATH: Final = "/kubeskew/v1/components"
@@ -28,6 +29,11 @@ class Environment:
     clock: Clock
     entropy: Entropy
     timeline_dir: Path | None = None  # of sockets for announcements where the API server is a real program
+    time: str = QUICK  # one of TIMES
+    periods: Periods = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "periods", Periods.at(self.version, self.time))
 
 
 def announcement(environment: Environment, component: str, what: str, detail: str = "") -> Object:

@@ -15,6 +15,7 @@ from kubeskew.apimachinery.process.component import (
     faults_option,
     gates_option,
     parse_gates,
+    time_option,
     verbosity_option,
     version_option,
 )
@@ -246,9 +247,10 @@ def _front_proxy_options(command: Callable[..., None]) -> Callable[..., None]:
 )
 @_front_proxy_options
 @faults_option
+@time_option
 @verbosity_option
 def apiserver(
-    emulated_version: Version, gates: str, bugs: dict[str, bool], runtime_config: str, **given: Any
+    emulated_version: Version, gates: str, bugs: dict[str, bool], runtime_config: str, time: str, **given: Any
 ) -> None:
     """Run an API server in the foreground.
 
@@ -276,7 +278,7 @@ def apiserver(
 
     machine: ServerMachine = machine_given(SystemServerMachine)
     machine.log(given["verbosity"])
-    environment = Environment(emulated_version, feature_gates, machine.clock, machine.entropy())
+    environment = Environment(emulated_version, feature_gates, machine.clock, machine.entropy(), time=time)
     machine.run(_main(options, environment, machine))
 
 

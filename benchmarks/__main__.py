@@ -1,4 +1,7 @@
-"""`python -m benchmarks [PART…]`: measure on this machine and print the table; without parts, all of it."""
+"""`python -m benchmarks [PART…]`: measure on this machine and print the table; without parts, all of it.
+
+With `--server URL` an API server that runs already is measured, with `--against URL` next to another one.
+"""
 
 import argparse
 import asyncio
@@ -9,6 +12,7 @@ from pathlib import Path
 import uvloop
 
 from benchmarks import (
+    any_server,
     apiserver,
     autoscaling,
     cells,
@@ -106,7 +110,20 @@ def _options() -> argparse.Namespace:
     real.add_argument("--minor", default="1.36", help="of the kube-apiserver")
     real.add_argument("--pairs", type=int, default=5, help="of turns of each load")
     real.add_argument("--loads", default=",".join(stores.LOADS), help=", ".join(stores.LOADS))
+    server = parser.add_argument_group("server", "an API server that runs, alone or next to another one")
+    server.add_argument("--server", metavar="URL", help="such as https://127.0.0.1:6443")
+    server.add_argument("--token", default="", help="of a user who may do everything there")
+    server.add_argument(
+        "--cacert", type=Path, metavar="FILE", help="without it certificates are not verified"
+    )
+    server.add_argument("--against", metavar="URL", help="another one; ratios above 1 favour --server")
+    server.add_argument("--against-token", default="", help="the same user's there [default: --token]")
+    server.add_argument("--against-cacert", type=Path, metavar="FILE")
     options = parser.parse_args()
+    if options.against and not options.server:
+        parser.error("--against: name the first one by --server")
+    if options.server and options.parts:
+        parser.error("--server has loads of its own: leave out the parts")
     if "real" in options.parts and not (options.binaries and ETCD):
         parser.error("real: it needs --binaries and an etcd")
     if unknown := set(options.parts) - set(PARTS):
@@ -116,10 +133,22 @@ def _options() -> argparse.Namespace:
 
 async def main(options: argparse.Namespace) -> None:
     print("| what | real | goal | measured | set-up |\n| --- | --- | --- | --- | --- |")
+    if options.server:
+        target = any_server.Target(options.server, options.token, options.cacert)
+        other = any_server.Target(
+            options.against or "", options.against_token or options.token, options.against_cacert
+        )
+        async for row in any_server.rows(target, other if options.against else None, options.pairs):
+            _show(row)
+        return
     for part in options.parts or _ALL:
         for measure in PARTS[part]:
             async for row in measure(options):
-                print(f"| {row.what} | {row.real} | {row.goal} | {row.measured} | {row.set_up} |", flush=True)
+                _show(row)
+
+
+def _show(row: Row) -> None:
+    print(f"| {row.what} | {row.real} | {row.goal} | {row.measured} | {row.set_up} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from benchmarks.connection import Connection
 from benchmarks.processes import memory_mb
 from benchmarks.row import Row
-from benchmarks.server import Server
+from benchmarks.server import Connects, Server
 
 CONNECTIONS = 16
 PODS = "/api/v1/namespaces/default/pods"
@@ -35,7 +35,7 @@ POD = {
 
 
 async def rate(
-    server: Server, count: int, one: Callable[[Connection, int], Awaitable[None]]
+    server: Connects, count: int, one: Callable[[Connection, int], Awaitable[None]]
 ) -> tuple[float, float]:
     """Requests per second over all connections, and the 99th percentile in ms."""
     numbers = iter(range(count))

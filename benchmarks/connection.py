@@ -13,18 +13,17 @@ from typing import Self
 class Connection:
     """One TLS connection with a bearer token."""
 
-    def __init__(self, port: int, tls: ssl.SSLContext, token: str) -> None:
+    def __init__(self, port: int, tls: ssl.SSLContext, token: str, host: str = "127.0.0.1") -> None:
+        self._host = host
         self._port = port
         self._tls = tls
-        self._head = (
-            f"Host: 127.0.0.1:{port}\r\nAuthorization: Bearer {token}\r\nAccept: application/json\r\n"
-        )
+        self._head = f"Host: {host}:{port}\r\nAuthorization: Bearer {token}\r\nAccept: application/json\r\n"
         self._reader: asyncio.StreamReader
         self._writer: asyncio.StreamWriter
 
     async def __aenter__(self) -> Self:
         self._reader, self._writer = await asyncio.open_connection(
-            "127.0.0.1", self._port, ssl=self._tls, limit=1 << 20
+            self._host, self._port, ssl=self._tls, limit=1 << 20
         )
         return self
 

@@ -12,7 +12,6 @@ from kubeskew.controllers.framework.features import DisruptionMarks
 from kubeskew.controllers.garbagecollector.features import GarbageCollectorFeatures
 from kubeskew.controllers.job.features import JobFeatures
 from kubeskew.controllers.namespace.features import NamespaceFeatures
-from kubeskew.controllers.nodelifecycle.features import NodeLifecycleFeatures
 from kubeskew.controllers.poolstatus.features import PoolStatusFeatures
 from kubeskew.controllers.replicaset.features import ReplicaSetFeatures
 from kubeskew.controllers.resourceclaim.features import ResourceClaimFeatures
@@ -36,7 +35,6 @@ class ControllerFeatures(FeatureTable):
     horizontal_pod_autoscalers: AutoscalerFeatures = part(AutoscalerFeatures)
     jobs: JobFeatures = part(JobFeatures)
     namespaces: NamespaceFeatures = part(NamespaceFeatures)
-    node_lifecycle: NodeLifecycleFeatures = part(NodeLifecycleFeatures)
     pool_status: PoolStatusFeatures = part(PoolStatusFeatures)
     replica_sets: ReplicaSetFeatures = part(ReplicaSetFeatures)
     resource_claims: ResourceClaimFeatures = part(ResourceClaimFeatures)

@@ -352,12 +352,17 @@ class Manager:
             LEASE_NAMESPACE,
             self._ctx.identity,
             component=_COMPONENT,
+            periods=self._ctx.environment.periods,
         )
         await elector.run_again(self._ctx.stop, self._lead)
 
     async def _lead(self, ended: asyncio.Event) -> None:
         environment = self._ctx.environment
-        informers = InformerFactory(self._ctx.client, environment.clock, environment.entropy, trimmed=True)
+        informers = InformerFactory(
+            *(self._ctx.client, environment.clock, environment.entropy),
+            trimmed=True,
+            periods=environment.periods,
+        )
         context = ControllerContext(
             environment=environment,
             client=self._ctx.client,

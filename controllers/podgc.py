@@ -15,8 +15,6 @@ from kubeskew.controllers.framework.base import Controller, ControllerContext, K
 from kubeskew.controllers.framework.features import DisruptionMarks
 from kubeskew.controllers.framework.pod_control import write_status
 
-_PERIOD_SECONDS = 20.0
-_QUARANTINE_SECONDS = 40.0  # seconds; a node that comes back soon keeps its pods
 _TERMINATED_THRESHOLD = 12500
 _FIELD_MANAGER = "PodGC"
 
@@ -63,7 +61,7 @@ class PodGarbageCollector(Controller):
         while True:
             for pod in [*self._orphaned(), *self._terminated()]:
                 self.queue.add(key_of(pod))
-            await self.clock.sleep(_PERIOD_SECONDS)
+            await self.clock.sleep(self.environment.periods.pod_gc)
 
     def _orphaned(self) -> list[Object]:
         """Nodes must be missing for the quarantine time, which then begins again."""
@@ -72,7 +70,11 @@ class PodGarbageCollector(Controller):
         absent = {pod["spec"]["nodeName"] for pod in bound}
         absent = {name for name in absent if self._nodes.get("", name) is None}
         self._missing = {name: self._missing.get(name, now) for name in sorted(absent)}
-        gone = {name for name, since in self._missing.items() if now - since >= _QUARANTINE_SECONDS}
+        gone = {
+            name
+            for name, since in self._missing.items()
+            if now - since >= self.environment.periods.pod_gc_quarantine
+        }
         self._missing |= dict.fromkeys(sorted(gone), now)
         return [pod for pod in bound if pod["spec"]["nodeName"] in gone]
 

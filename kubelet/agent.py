@@ -145,6 +145,7 @@ class NodeAgent:
         self._exit_code = 0  # of upstream's kubelet then
         self._announce = announce
         clock = self._clock = environment.clock
+        self._periods = environment.periods
         self._client = client
         self._features = KubeletFeatures.of(environment.gates)
         gates = dict(environment.gates.overrides)
@@ -255,7 +256,11 @@ class NodeAgent:
 
     def _pod_manager(self, environment: Environment) -> PodManager:
         selector = f"spec.nodeName={self.config.name}"
-        informer = Informer(self._client, PODS, environment.clock, "", selector, entropy=environment.entropy)
+        informer = Informer(
+            *(self._client, PODS, environment.clock, "", selector),
+            entropy=environment.entropy,
+            periods=environment.periods,
+        )
         self.static_pods = StaticPods(
             *(self._client, environment.clock, self.config.name, informer), self.config.static_pods
         )
@@ -354,7 +359,7 @@ class NodeAgent:
         self._dra.start()
         await self._sockets.start()
         handlers = {**self._dra.handlers, DEVICE_PLUGIN: self._sockets.device_plugins}
-        plugins = PluginManager(self._layout.registry, handlers, self._clock)
+        plugins = PluginManager(self._layout.registry, handlers, self._clock, self._periods)
         self._spawn("plugins", plugins.run())
         self._cached_node.start()
         await self._pods.start()

@@ -131,6 +131,7 @@ async def main(settings: SchedulerSettings, ctx: ComponentContext) -> None:
                 ctx.identity,
                 timing=election.timing,
                 component=settings.profiles[0].scheduler_name,
+                periods=ctx.environment.periods,
             )
             await elector.run_again(ctx.stop, terms.lead)
         else:

@@ -19,6 +19,7 @@ from typing import Any
 
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.periods import DEFAULT_PERIODS, Periods
 from kubeskew.scheduler.framework.events import (
     UNSCHEDULABLE_TIMEOUT,
     Action,
@@ -33,8 +34,6 @@ from kubeskew.scheduler.framework.profile import Profile
 from kubeskew.scheduler.metrics import Metrics
 from kubeskew.scheduler.settings import Backoff
 
-LEFTOVER_SECONDS = 300.0  # seconds after which a rejected pod is tried again without an event
-FLUSH_SECONDS = 30.0
 _LONGEST_WAIT_SECONDS = 3600.0
 _POD_ADDED = ClusterEvent(EventResource.UNSCHEDULED_POD, Action.ADD)
 _POD_CHANGED = ClusterEvent(EventResource.UNSCHEDULED_POD, Action.UPDATE)
@@ -228,6 +227,7 @@ class SchedulingQueue:
         attempts_end_late: bool = False,
         loses_events: bool = False,
         labels: EventLabels | None = None,
+        periods: Periods = DEFAULT_PERIODS,
     ) -> None:
         """Without hints, every event that a plugin registered for requeues the pods it rejected.
 
@@ -246,6 +246,7 @@ class SchedulingQueue:
         self._loses_events = loses_events
         self._pops_from_backoff = pops_from_backoff
         self._clock = clock
+        self._periods = periods
         self._profiles = {profile.name: profile for profile in profiles}
         self._queue_sort = profiles[0].queue_sort
         self._metrics = metrics
@@ -456,7 +457,7 @@ class SchedulingQueue:
         now = self._clock.monotonic()
         moments = [self._ready_at(queued) for queued in self._backoff.values()]
         if self._waiting:
-            moments.append(self._flushed + FLUSH_SECONDS)
+            moments.append(self._flushed + self._periods.scheduler_flush)
         return max(0.001, min(moments, default=now + _LONGEST_WAIT_SECONDS) - now)
 
     def _flush(self) -> None:
@@ -464,10 +465,11 @@ class SchedulingQueue:
         for queued in [queued for queued in self._backoff.values() if self._ready_at(queued) <= now]:
             del self._backoff[queued.uid]
             self._enqueue(queued, "BackoffComplete")
-        if now - self._flushed < FLUSH_SECONDS:
+        if now - self._flushed < self._periods.scheduler_flush:
             return
         self._flushed = now
-        stale = [queued for queued in self._waiting if now - queued.enqueued > LEFTOVER_SECONDS]
+        longest = self._periods.scheduler_leftover
+        stale = [queued for queued in self._waiting if now - queued.enqueued > longest]
         for queued in stale:
             if self._sleeps(queued):
                 continue

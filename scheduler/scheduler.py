@@ -56,7 +56,9 @@ class SchedulerService:
         self._panic = panic
         self._features = SchedulerFeatures.of(environment.gates)
         self.metrics = Metrics(registry, self._features)
-        self._informers = InformerFactory(client, environment.clock, environment.entropy, trimmed=True)
+        self._informers = InformerFactory(
+            *(client, environment.clock, environment.entropy), trimmed=True, periods=environment.periods
+        )
         names = [profile.scheduler_name for profile in settings.profiles]
         self._recorders = {
             name: EventRecorder(client, environment.clock, name, host, modern=True) for name in names
@@ -77,6 +79,7 @@ class SchedulerService:
             gated_pods_miss_events=self._features.gated_pods_miss_events,
             attempts_end_late=self._features.attempts_end_late,
             loses_events=self._features.loses_events,
+            periods=environment.periods,
             labels=EventLabels(
                 listed=self._features.listed_event_labels,
                 plural_tolerations=self._features.plural_tolerations,

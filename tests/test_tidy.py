@@ -247,6 +247,7 @@ PASSING_TIME = {
     ("known-bugs/k8s-141107.yaml", "later another device has one"): ["1100ms"],
     ("known-bugs/k8s-141274.yaml", "nobody writes the claim any more"): ["3s"],
     ("dra/binding-conditions.yaml", "a pod waits for its device"): ["6s"],
+    ("dra/control-plane.yaml", "must apply per-node permission checks"): ["2s"],
     ("dra/churn.yaml", "a class, a template and a quota wait for a minute"): ["65s"],
     ("kep-5004/names.yaml", "a class gives a name to the devices of a driver"): ["1100ms"],
     ("kep-4815/stages.yaml", "its components change, and the pods live on"): [
@@ -356,6 +357,7 @@ DECIDES_VERSIONS = (
     "apimachinery/features.py",
     "apimachinery/gates.py",
     "apimachinery/known_bugs.py",
+    "apimachinery/periods.py",
     "apimachinery/versions.py",
     "kubeskew/cluster/skew.py",
     "kubeskew/releases/",  # makes the catalogue

@@ -6,6 +6,7 @@ The objects handed out are shared by everyone in the process: treat them as read
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -17,10 +18,10 @@ from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient, Fail
 from kubeskew.apimachinery.clock import Clock, Entropy
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Key, Object, object_key
+from kubeskew.apimachinery.periods import DEFAULT_PERIODS, Periods
 
 log = logging.getLogger(__name__)
 
-FIRST_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 0.05, 1.0
 # Parts of the errors for objects of a version unknown to the server: the store's (500), and that of a watch
 # cache that cannot be filled (429, since 1.31); only later releases say why.
 _UNDECODABLE = ("is registered for version", "storage is (re)initializing")
@@ -86,6 +87,7 @@ class Informer:
         entropy: Entropy | None = None,
         metadata_only: bool = False,
         trimmed: bool = False,
+        periods: Periods = DEFAULT_PERIODS,
     ) -> None:
         """`trimmed`: without managedFields, which are often the larger part of an object."""
         self.ref = ref
@@ -107,7 +109,9 @@ class Informer:
         self._state_handlers: list[Callable[[], None]] = []
         self._task: asyncio.Task[None] | None = None
         self._resource_version = ""
-        self._backoff = FIRST_BACKOFF_SECONDS
+        self._periods = periods
+        self._backoff = periods.reflector_first
+        self._paused = -math.inf  # the end of the last pause, by the monotonic clock
         self._failures = FailureLog(log, clock)
 
     # -- reading
@@ -239,16 +243,22 @@ class Informer:
         self._failures.failed(f"Failed to watch {kind}: {failed}{error}")
 
     async def _pause(self) -> None:
-        # Between half of the backoff and all of it, so that many informers do not return at the same time.
-        share = 0.5 + self._entropy.random() / 2 if self._entropy is not None else 1.0
+        # At random, so that many informers do not return at the same time.
+        jitter = self._periods.reflector_jitter
+        share = jitter * (1.0 + self._entropy.random()) if self._entropy is not None else 1.0
         await self._clock.sleep(self._backoff * share)
-        self._backoff = min(self._backoff * 2, MAX_BACKOFF_SECONDS)
+        self._backoff = min(self._backoff * 2, self._periods.reflector_longest)
+        self._paused = self._clock.monotonic()
+
+    def _reset_backoff(self) -> None:
+        if self._clock.monotonic() - self._paused >= self._periods.reflector_reset:
+            self._backoff = self._periods.reflector_first
 
     async def _relist(self) -> None:
         found = await self._client.list(self.ref, *self._scope, metadata_only=self._metadata_only)
         self._replace({object_key(obj): obj for obj in found["items"]})
         self._resource_version = found["metadata"]["resourceVersion"]
-        self._backoff = FIRST_BACKOFF_SECONDS
+        self._reset_backoff()
         self._unserved = False
         had_synced = self.has_synced
         self._synced.set()
@@ -272,7 +282,8 @@ class Informer:
         )
         async for kind, obj in events:
             if quiet:
-                quiet, self._backoff = False, FIRST_BACKOFF_SECONDS
+                quiet = False
+                self._reset_backoff()
                 self._failures.succeeded()
                 self._set_state(self.has_synced, "")
             self._resource_version = obj["metadata"]["resourceVersion"]
@@ -344,9 +355,16 @@ class InformerFactory:
     """Holds one informer per collection and selection, shared by all that need it."""
 
     def __init__(
-        self, client: APIClient, clock: Clock, entropy: Entropy | None = None, *, trimmed: bool = False
+        self,
+        client: APIClient,
+        clock: Clock,
+        entropy: Entropy | None = None,
+        *,
+        trimmed: bool = False,
+        periods: Periods = DEFAULT_PERIODS,
     ) -> None:
         self._client = client
+        self._periods = periods
         self._trimmed = trimmed
         self._clock = clock
         self._entropy = entropy
@@ -363,7 +381,15 @@ class InformerFactory:
         return self._informers[wanted]
 
     def _new(self, ref: Ref, *scope: str) -> Informer:
-        return Informer(self._client, ref, self._clock, *scope, entropy=self._entropy, trimmed=self._trimmed)
+        return Informer(
+            self._client,
+            ref,
+            self._clock,
+            *scope,
+            entropy=self._entropy,
+            trimmed=self._trimmed,
+            periods=self._periods,
+        )
 
     def follow(self, ref: Ref) -> Informer:
         """Starts an informer that is needed for a while.

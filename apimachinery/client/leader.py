@@ -20,13 +20,12 @@ from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient, Fail
 from kubeskew.apimachinery.clock import Clock, micro_timestamp
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.periods import DEFAULT_PERIODS, Periods
 
 log = logging.getLogger(__name__)
 
 _FAILURES = (*CONNECTION_ERRORS, StatusError)
 
-# Upstream waits a whole retry period if the server is not up yet, which here would be most of a start.
-_UNANSWERED_RETRY_SECONDS = 0.1
 _RELEASE_TRIES = 3
 _RELEASE_PAUSE_SECONDS = 0.1
 _RELEASE_SECONDS = 5.0  # for all tries: a component that stops does not wait long for a server that hangs
@@ -36,9 +35,9 @@ _RELEASE_SECONDS = 5.0  # for all tries: a component that stops does not wait lo
 class LeaseTiming:
     """Seconds; upstream's defaults of `--leader-elect-*`."""
 
-    lease_duration: float = 15.0
-    renew_deadline: float = 10.0
-    retry_period: float = 2.0
+    lease_duration: float = DEFAULT_PERIODS.lease_duration
+    renew_deadline: float = DEFAULT_PERIODS.lease_renew_deadline
+    retry_period: float = DEFAULT_PERIODS.lease_retry
 
 
 class LeadershipLost(Exception):  # noqa: N818 - upstream's text is "leaderelection lost"
@@ -56,6 +55,7 @@ class LeaderElector:
         *,
         timing: LeaseTiming | None = None,
         component: str = "",
+        periods: Periods = DEFAULT_PERIODS,
     ) -> None:
         """`component` is the source of the event that it leads; without one there is no event."""
         self._client = client
@@ -64,6 +64,7 @@ class LeaderElector:
         self._namespace = namespace
         self._identity = identity
         self._timing = timing or LeaseTiming()
+        self._periods = periods
         self._component = component
         self._lease: Object = {}  # as last written
         self._observed: Object = {}  # the last lease spec seen
@@ -134,7 +135,7 @@ class LeaderElector:
                 held = trying.result()
                 if held:
                     return True
-                pause = _UNANSWERED_RETRY_SECONDS if held is None else self._timing.retry_period
+                pause = self._periods.lease_unanswered if held is None else self._timing.retry_period
                 await _first(asyncio.create_task(self._clock.sleep(pause)), stopping)
         finally:
             stopping.cancel()

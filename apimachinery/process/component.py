@@ -20,6 +20,7 @@ from kubeskew.apimachinery.environment import RETRY_SECONDS, Environment, announ
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.gates import FeatureGates, parse_overrides
 from kubeskew.apimachinery.known_bugs import check_bugs, parse_bugs
+from kubeskew.apimachinery.periods import QUICK, TIMES
 from kubeskew.apimachinery.process.health_checks import Health
 from kubeskew.apimachinery.process.machine import Machine, SystemMachine, machine_given
 from kubeskew.apimachinery.process.runtime import Panic, call_all, end_by, stop_on_signals, until_stopped
@@ -49,6 +50,7 @@ class ComponentOptions:
     secure_port: int
     leader_elect: bool
     verbosity: int
+    time: str = QUICK
     faults_dir: Path | None = None
     timeline_dir: Path | None = None
     machine: Machine = field(default_factory=SystemMachine)
@@ -175,6 +177,14 @@ faults_option = click.option(
 verbosity_option = click.option(
     "-v", "--v", "verbosity", type=int, default=0, help="Verbosity of the component's own log."
 )
+time_option = click.option(
+    "--time",
+    type=click.Choice(TIMES),
+    default=QUICK,
+    show_default=True,
+    help="How long it waits where nothing happens: quick is shorter than Kubernetes in some places, real is "
+    "not (docs/time.md).",
+)
 leader_election_option = click.option(
     "--leader-elect/--no-leader-elect",
     default=True,
@@ -220,6 +230,7 @@ def common_options(command: Callable[..., R], *, any_gates: bool = False) -> Cal
         help="Directory of the sockets at which announcements are taken where the API server is a real "
         "program.",
     )
+    @time_option
     @verbosity_option
     @functools.wraps(command)
     def wrapped(
@@ -231,6 +242,7 @@ def common_options(command: Callable[..., R], *, any_gates: bool = False) -> Cal
         secure_port: int,
         faults_dir: Path | None,
         timeline_dir: Path | None,
+        time: str,
         verbosity: int,
         leader_elect: bool = False,
         **rest: Any,
@@ -242,6 +254,7 @@ def common_options(command: Callable[..., R], *, any_gates: bool = False) -> Cal
             bind_address=bind_address,
             secure_port=secure_port,
             leader_elect=leader_elect,
+            time=time,
             verbosity=verbosity,
             faults_dir=faults_dir,
             timeline_dir=timeline_dir,
@@ -322,6 +335,7 @@ async def _run(
         machine.clock,
         machine.entropy(),
         options.timeline_dir,
+        options.time,
     )
     agent = user_agent(agent_name, options.emulated_version)
     process_faults = faults = None

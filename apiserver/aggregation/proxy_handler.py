@@ -89,7 +89,7 @@ async def ask(services: AggregationServices, remote: Remote, request: Request) -
             address,
             request.method,
             target_of(request),
-            _headers(request),
+            _headers(request, address),
             request.pieces(),
             head_seconds=None,
         )
@@ -111,12 +111,10 @@ def _context(services: AggregationServices, spec: dict[str, object]) -> ssl.SSLC
     return trusting(base64.b64decode(str(spec.get("caBundle") or "")).decode(errors="replace"), identity)
 
 
-def _headers(request: Request) -> Headers:
+def _headers(request: Request, address: Address) -> Headers:
     """The client's credentials are replaced by headers that say who it is."""
     upgrade = [("Connection", "Upgrade"), ("Upgrade", request.headers.get("upgrade", ""))]
     headers = upgrade if is_upgrade(request) else [("Connection", "close")]
     headers += [*passed_on(request), *framing(request), *identity(request.user)]
-    headers += [("X-Forwarded-Uri", request.path), ("X-Forwarded-Proto", "https")]
-    if "host" in request.headers:
-        headers.append(("X-Forwarded-Host", request.headers["host"]))
-    return headers
+    headers += [("X-Forwarded-Uri", request.path), ("X-Forwarded-Host", str(address))]
+    return [*headers, ("X-Forwarded-Proto", address.scheme)]

@@ -30,7 +30,6 @@ from kubeskew.apiserver.user import SERVER
 
 logger = logging.getLogger(__name__)
 
-_AGAIN_SECONDS = 0.25  # upstream polls every five
 _WAITED_SECONDS = 60.0
 _IN_PROGRESS = conditions.condition(
     conditions.TERMINATING, "True", "InstanceDeletionInProgress", "CustomResource deletion is in progress"
@@ -85,7 +84,7 @@ class Finalizer:
         self._write_status = write_status
 
     async def finish(self, name: str) -> None:
-        """Deletes the objects, then the finalizer of a definition; tries every 0.25 s until that is done."""
+        """Deletes the objects, then the finalizer of a definition; tries again until that is done."""
         clock = self._services.environment.clock
         began, reported, failure = clock.monotonic(), False, ""
         while (definition := self._services.table.stored.get().get(name)) is not None:
@@ -104,7 +103,7 @@ class Finalizer:
                     await self._fail(definition, failure)
             except Exception:  # one definition must not keep the others from being finished
                 logger.exception("objects of definition %s cannot be deleted", name)
-            await clock.sleep(_AGAIN_SECONDS)
+            await clock.sleep(self._services.environment.periods.definition_deletion)
 
     async def _advance(self, definition: Definition) -> bool:
         """Runs one round; True once the finalizer has been removed."""

@@ -93,6 +93,8 @@ class ConnectionTransport:
         self.broken = False  # the client is gone
         self._writable: asyncio.Future[None] | None = None
         self._holds = 0
+        peername = transport.get_extra_info("peername")
+        self.client_address = str(peername[0]) if isinstance(peername, tuple) else ""  # none of a Unix socket
 
     def allow(self, seconds: float) -> None:
         """Moves the deadline to `seconds` from now."""
@@ -340,6 +342,7 @@ class Incoming:
         self.body: Body | None = None  # of the request that is coming in
         self._transport = transport
         self._peer = peer
+        self._client_address = transport.client_address
         self._begun = begun
         self._taken = taken
         self._ended = False  # nothing more is read
@@ -434,7 +437,10 @@ class Incoming:
         method = parser.get_method().decode("ascii")
         if fields.get("expect", "").lower() == "100-continue":
             body.when_wanted(lambda: transport.raw.write(b"HTTP/1.1 100 Continue\r\n\r\n"))
-        request = Request(method, path, parse_query(query), fields, body.read, self._peer, body.pieces)
+        request = Request(
+            *(method, path, parse_query(query), fields, body.read),
+            *(self._peer, self._client_address, body.pieces),
+        )
         self._keep_alive = parser.should_keep_alive() and not parser.should_upgrade()
         self._taken(IncomingRequest(request, body, self._keep_alive, chunked))
 

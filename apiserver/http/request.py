@@ -204,6 +204,7 @@ class Request:
     headers: Mapping[str, str]
     read_body: BodyReader = no_body
     peer: Peer | None = None
+    client_address: str = ""  # the IP address it came from; empty for a caller in the same process
     pieces: BodyPieces = no_pieces  # the body piece by piece, as it comes
     ends_with_client: bool = False  # the handler is cancelled when the client goes
     info: "RequestInfo" = field(init=False)
@@ -246,7 +247,7 @@ class Request:
             if body:
                 yield body
 
-        return cls(method, unquote(path), parse_query(query), lowered, body_of(body), peer, pieces)
+        return cls(*(method, unquote(path), parse_query(query), lowered, body_of(body), peer), pieces=pieces)
 
     def param(self, name: str) -> str:
         """The first value counts; empty if the parameter is not given."""

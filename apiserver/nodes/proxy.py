@@ -33,6 +33,7 @@ _HEAD_SECONDS = 30.0
 _DIAL_SECONDS = 10.0
 _WITH_BODY = ("POST", "PUT", "PATCH")
 _PROTOCOLS = "sec-websocket-protocol"
+_FORWARDED_FOR = "x-forwarded-for"
 _V5 = "v5.channel.k8s.io"
 _ERROR_CHANNEL = b"\x03"
 _TEXT_LIMIT = 2_000
@@ -198,10 +199,6 @@ class Address:
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
-    @property
-    def shown(self) -> str:
-        return self.name or str(self)
-
 
 class DialError(Exception):
     """The backend cannot be reached; the text is Go's."""
@@ -221,14 +218,15 @@ async def send(
 ) -> BackendResponse:
     """Waits for the answer's head, however long the body still takes. Raises DialError.
 
-    `headers` say how the body is framed: by its length or in chunks.
-
-
+    `headers` say how the body is framed: by its length or in chunks. A Host among them is sent instead of the
+    address.
     """
     reader, writer = await _dial(address)
     headers = list(headers)
+    if not any(name == "Host" for name, _ in headers):
+        headers.insert(0, ("Host", str(address)))
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
-    head = f"{method} {target} HTTP/1.1\r\nHost: {address.shown}\r\n{lines}\r\n"
+    head = f"{method} {target} HTTP/1.1\r\n{lines}\r\n"
     sending: asyncio.Task[None] | None = None
     try:
         writer.write(head.encode("latin-1", "replace"))
@@ -392,7 +390,7 @@ async def pass_on(
     cannot be reached.
     """
     kept = _without(passed_on(request), frozenset(name.lower() for name, _ in instead))
-    headers = [("Connection", "close"), *kept, *instead, *framing(request)]
+    headers = [*_host(request), ("Connection", "close"), *kept, *instead, *framing(request)]
     request.ends_with_client = True
     try:
         return await send(address, request.method, target, headers, request.pieces(), head_seconds=None)
@@ -449,13 +447,24 @@ class _Pieces(AsyncGenerator[bytes, None]):
 
 
 def _upgrade_headers(request: Request) -> Headers:
-    return [("Connection", "Upgrade"), ("Upgrade", request.headers["upgrade"]), *passed_on(request)]
+    upgrade = [("Connection", "Upgrade"), ("Upgrade", request.headers["upgrade"])]
+    return [*_host(request), *upgrade, *passed_on(request)]
+
+
+def _host(request: Request) -> Headers:
+    """Backends see the host that the client asked, as behind upstream's UpgradeAwareHandler."""
+    return [("Host", request.headers["host"])] if request.headers.get("host") else []
 
 
 def passed_on(request: Request) -> Headers:
-    """Leaves out the headers by which a backend could act as the client."""
-    headers = _without(list(request.headers.items()), _KEPT_BACK | {_PROTOCOLS})
+    """Leaves out the headers by which a backend could act as the client, and adds the client's address to
+    those that proxies before have named.
+    """
+    headers = _without(list(request.headers.items()), _KEPT_BACK | {_PROTOCOLS, _FORWARDED_FOR})
     kept = [(name, value) for name, value in headers if not name.lower().startswith(_KEPT_BACK_PREFIXES)]
+    addresses = [request.headers.get(_FORWARDED_FOR, ""), request.client_address]
+    if any(addresses):
+        kept.append(("X-Forwarded-For", ", ".join(filter(None, addresses))))
     protocols = [
         protocol for protocol in offered_protocols(request) if not protocol.startswith(BEARER_PROTOCOL)
     ]

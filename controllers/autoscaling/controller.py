@@ -58,7 +58,6 @@ _TOO_FEW = ("TooFewReplicas", "the desired replica count is less than the minimu
 
 Why = tuple[str, str]  # reason and message of a condition
 Event = tuple[str, str]  # reason and message of a warning
-_RESYNC_SECONDS = 15.0
 
 
 def rescaling(current: int, least: int, most: int) -> tuple[int, str] | None:
@@ -437,7 +436,7 @@ class HorizontalController(Controller):
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
         self._autoscalers = context.informer(HORIZONTAL_POD_AUTOSCALERS)
-        self._autoscalers.add_handler(self.enqueue, self._changed, self._deleted)
+        self._autoscalers.add_handler(self._look, self._changed, self._deleted)
         self._refs: dict[tuple[str, str], Ref] = {}
         self._features = AutoscalerFeatures.of(self.environment.gates)
         self._proposer = Proposer(self.client, context.informer(PODS), self.clock, self._features)
@@ -445,7 +444,10 @@ class HorizontalController(Controller):
 
     def _changed(self, old: Object, new: Object) -> None:
         if old["metadata"]["uid"] != new["metadata"]["uid"] or old["spec"] != new["spec"]:
-            self.enqueue(new)
+            self._look(new)
+
+    def _look(self, autoscaler: Object) -> None:
+        self.queue.add_after(key_of(autoscaler), self.environment.periods.autoscaler_first)
 
     def _deleted(self, autoscaler: Object) -> None:
         self._histories.pop(key_of(autoscaler), None)
@@ -456,7 +458,7 @@ class HorizontalController(Controller):
 
     async def _resync(self) -> None:
         while True:
-            await self.clock.sleep(_RESYNC_SECONDS)
+            await self.clock.sleep(self.environment.periods.autoscaler_sync)
             for autoscaler in self._autoscalers.list():
                 self.enqueue(autoscaler)
 

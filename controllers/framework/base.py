@@ -28,8 +28,6 @@ log = logging.getLogger(__name__)
 
 # While the server is away, frequent attempts cost little and long waits much.
 _RETRY_CONNECTION_SECONDS = 0.25
-# Upstream lets a failing key wait up to 1000 s; a cluster whose gates change every second cannot.
-_MAX_DELAY_SECONDS = 30.0
 
 
 class Monitors:
@@ -117,7 +115,9 @@ class Controller(ABC):
         if context.queues is not None and queue is not None:
             name = queue or self.name.removesuffix("-controller").replace("-", "_")
             meter = QueueMeter(context.queues, name)
-        self.queue: WorkQueue[Any] = WorkQueue(self.clock, max_delay=_MAX_DELAY_SECONDS, meter=meter)
+        self.queue: WorkQueue[Any] = WorkQueue(
+            self.clock, max_delay=self.environment.periods.work_queue_longest, meter=meter
+        )
         self.recorder = context.recorder(self.component)
         self._panic = context.panic
         self._workers = context.workers.get(self.name, self.default_workers)

@@ -30,7 +30,6 @@ from kubeskew.controllers.garbagecollector.graph import (
 log = logging.getLogger(__name__)
 
 # Upstream polls every 30 s; here API versions and custom resources come and go faster.
-_DISCOVERY_SECONDS = 5.0
 _DISCOVERY_RETRY_SECONDS = 0.25
 _SYNC_POLL_SECONDS = 0.01
 _INITIAL_SYNC_SECONDS = 30.0  # since 1.32 a resource that cannot be listed delays the rest for this time
@@ -84,7 +83,7 @@ class GarbageCollector(Controller):
                 log.debug("discovery failed: %s", error)
                 await self.clock.sleep(_DISCOVERY_RETRY_SECONDS)
             else:
-                await self.clock.sleep(_DISCOVERY_SECONDS)
+                await self.clock.sleep(self.environment.periods.garbage_collector_discovery)
 
     async def _discover(self) -> None:
         served = await served_resources(self.client)
@@ -102,12 +101,12 @@ class GarbageCollector(Controller):
         await self._await_monitors()
 
     async def _await_monitors(self) -> None:
-        """Waits up to _DISCOVERY_SECONDS for first lists; collection begins once all have arrived.
+        """Waits for first lists until discovery is looked at again; collection begins once all have arrived.
 
         A resource that cannot be listed keeps everything from being collected up to 1.31, as upstream; since
         then it is gone on without it after half a minute.
         """
-        until = self.clock.monotonic() + _DISCOVERY_SECONDS
+        until = self.clock.monotonic() + self.environment.periods.garbage_collector_discovery
         while self._unsynced and self.clock.monotonic() < until:
             for ref, monitor in [*self._unsynced.items()]:
                 if monitor.has_synced:
@@ -129,7 +128,10 @@ class GarbageCollector(Controller):
         """
         shared = self._shared.existing(ref)
         monitor = shared or Informer(
-            self.client, ref, self.clock, entropy=self.environment.entropy, metadata_only=True
+            *(self.client, ref, self.clock),
+            entropy=self.environment.entropy,
+            metadata_only=True,
+            periods=self.environment.periods,
         )
         monitor.add_handler(
             lambda obj: self._seen(ref, obj),

@@ -11,10 +11,10 @@ from kubeskew.apimachinery.client.workqueue import backoff_seconds
 from kubeskew.apimachinery.clock import later, parse_timestamp
 from kubeskew.apimachinery.conditions import find_condition
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.periods import DEFAULT_PERIODS
 from kubeskew.controllers.framework import pods
 from kubeskew.controllers.job import templates
 
-FIRST_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 10.0, 600.0
 FAILURE_COUNT = "batch.kubernetes.io/job-index-failure-count"
 IGNORED_COUNT = "batch.kubernetes.io/job-index-ignored-failure-count"
 
@@ -185,7 +185,9 @@ class Backoff(NamedTuple):
         """In seconds."""
         if not self.failures or self.last is None:
             return 0.0
-        wait = backoff_seconds(FIRST_BACKOFF_SECONDS, self.failures - 1, MAX_BACKOFF_SECONDS)
+        wait = backoff_seconds(
+            DEFAULT_PERIODS.job_backoff_first, self.failures - 1, DEFAULT_PERIODS.job_backoff_longest
+        )
         return max(0.0, wait - (now - self.last).total_seconds())
 
 

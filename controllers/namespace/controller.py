@@ -17,7 +17,6 @@ from kubeskew.controllers.namespace.features import NamespaceFeatures
 
 _FINALIZER = "kubernetes"
 # Upstream waits half the expected time, at least 1 s and 8 s where finalizers remain; here it is less.
-_LOOK_AGAIN_SECONDS, _MAX_LOOK_AGAIN_SECONDS = 0.1, 2.0
 
 
 @dataclass(slots=True)
@@ -97,8 +96,11 @@ class NamespaceController(Controller):
             await self._finalize(namespace)
             self._rounds.pop(key, None)
             return
+        periods = self.environment.periods
         rounds = self._rounds[key] = self._rounds.get(key, 0) + 1
-        self.queue.add_after(key, backoff_seconds(_LOOK_AGAIN_SECONDS, rounds, _MAX_LOOK_AGAIN_SECONDS))
+        self.queue.add_after(
+            key, backoff_seconds(periods.namespace_first, rounds - 1, periods.namespace_longest)
+        )
 
     async def _live(self, name: str) -> Object | None:
         try:

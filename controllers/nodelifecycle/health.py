@@ -19,7 +19,6 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.selectors.nodes import tolerates
 from kubeskew.controllers.framework import pods
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
-from kubeskew.controllers.nodelifecycle.features import NodeLifecycleFeatures
 
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
@@ -36,8 +35,6 @@ _BY_CONDITION = {
 _NO_SCHEDULE_KEYS = {*_BY_CONDITION.values(), UNSCHEDULABLE}
 _NO_EXECUTE_KEYS = {NOT_READY, UNREACHABLE}
 _LEASE_NAMESPACE = "kube-node-lease"
-_MONITOR_PERIOD_SECONDS = 5.0
-_STARTUP_GRACE_SECONDS = 60.0
 _REPORTED = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 _NOT_COUNTED = "node.kubernetes.io/exclude-disruption"
 
@@ -125,7 +122,7 @@ class NodeLifecycleController(Controller):
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
-        self._grace = NodeLifecycleFeatures.of(context.environment.gates).grace_seconds
+        self._grace = context.environment.periods.node_grace
         self._signs: dict[str, _NodeHealthData] = {}
         self._fallen: set[str] = set()  # nodes that stopped reporting; their pods are still to be marked
         self._nodes = context.informer(NODES)
@@ -182,7 +179,7 @@ class NodeLifecycleController(Controller):
                     continue  # tried again in the next round
                 if not ready:
                     self.enqueue(node)  # others may have been added or removed
-            await self.clock.sleep(_MONITOR_PERIOD_SECONDS)
+            await self.clock.sleep(self.environment.periods.node_monitor)
 
     async def _check(self, node: Object) -> None:
         name, now = node["metadata"]["name"], self.clock.monotonic()
@@ -194,7 +191,7 @@ class NodeLifecycleController(Controller):
         if sign is None:
             self._emit(node, "RegisteredNode", "Registered Node {name} in Controller")
             # A node seen for the first time gets time to report.
-            grace = self._grace if heartbeats else _STARTUP_GRACE_SECONDS
+            grace = self._grace if heartbeats else self.environment.periods.node_startup_grace
             self._signs[name] = _NodeHealthData(seen, now, grace)
         elif sign.seen != seen:
             self._signs[name] = _NodeHealthData(seen, now, self._grace)

@@ -32,8 +32,6 @@ from kubeskew.controllers.resourcequota.features import QuotaFeatures
 
 # The objects of a resource in a namespace; None if the resource is not served.
 Listing = Callable[[GroupResource, str], Iterable[Object] | None]
-_RESYNC_SECONDS = 300.0
-_UNKNOWN_SECONDS = 1.0  # seconds until a missing resource is looked up again (upstream: 30 s)
 _REST_SECONDS = 1.0  # seconds in which an admitted write is certainly stored
 
 
@@ -116,7 +114,7 @@ class ResourceQuotaController(Controller):
 
     async def _resync(self) -> None:
         while True:
-            await self.clock.sleep(_RESYNC_SECONDS)
+            await self.clock.sleep(self.environment.periods.quota_resync)
             for quota in self._quotas.list():
                 self.enqueue(quota)
 
@@ -168,7 +166,10 @@ class ResourceQuotaController(Controller):
                 continue
             if type(evaluator) is Evaluator:
                 monitor = Informer(
-                    self.client, ref, self.clock, entropy=self.environment.entropy, metadata_only=True
+                    *(self.client, ref, self.clock),
+                    entropy=self.environment.entropy,
+                    metadata_only=True,
+                    periods=self.environment.periods,
                 )
                 self._own.append(monitor)
             else:
@@ -198,7 +199,7 @@ class ResourceQuotaController(Controller):
             return
         hard = quota["spec"].get("hard") or {}
         if not await self._follow(self._evaluators.for_names(hard)):
-            self.queue.add_after(key, _UNKNOWN_SECONDS)
+            self.queue.add_after(key, self.environment.periods.quota_discovery)
         quota = self._quotas.get(key.namespace, key.name)
         if quota is None or quota["spec"].get("hard", {}) != hard:
             return  # it has been queued again

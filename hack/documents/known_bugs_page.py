@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from seen_bugs import Seen, seen_bugs
+
 from kubeskew.apimachinery.known_bugs import KnownBug, known_bugs
 from kubeskew.apimachinery.versions import NEWEST_MINOR
 from kubeskew.conformance.matrix import bundled
@@ -21,6 +23,10 @@ says how to add one.
 "Red at" and "green at" are the cells of the bug's scenario, `kubeskew run known-bugs/ID`: the red one
 carries an expected failure that says what is found. What no scenario can show is shown by a test.
 
+"Real programs" are the cells in which a real component of the release was seen to have the bug, or not to
+have it; without an entry the bug is known from its report and from the sources alone. [Truth](truth.md) says
+what else was compared.
+
 Of an open bug no release up to {newest} is known to have the fix: its pull request may have been merged for
 a later one, or not. The newest release is affected, then, and `--bugs ID=off` shows how it is once it is
 fixed. Where no release is without the bug, the cells `open` and `fixed` are of one release, as it is and
@@ -37,9 +43,10 @@ def page() -> str:
     unfixed = sum(bug.is_open for bug in built)
     lines = [_HEAD.format(newest=f"1.{NEWEST_MINOR}")]
     lines += [f"## The {len(built)} that clusters here have, {unfixed} of them open", ""]
-    lines += ["| id | component | what | red at | green at | affected | gates |"]
-    lines += ["| --- | --- | --- | --- | --- | --- | --- |"]
-    lines += map(_built, built)
+    lines += ["| id | component | what | red at | green at | affected | gates | real programs |"]
+    lines += ["| --- | --- | --- | --- | --- | --- | --- | --- |"]
+    seen = seen_bugs()
+    lines += [_built(bug, seen.get(bug.id)) for bug in built]
     noted = [bug for bug in bugs if bug.note]
     lines += ["", "Where releases are not from a release note:", ""]
     lines += [f"- {bug.id}: {bug.note.rstrip('.')}." for bug in noted]
@@ -53,9 +60,10 @@ def page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _built(bug: KnownBug) -> str:
+def _built(bug: KnownBug, seen: Seen | None) -> str:
     components = ", ".join((bug.component, *bug.also))
     cells = [_link(bug), components, _cell(bug.title), *_shown(bug), _releases(bug), ", ".join(bug.gates)]
+    cells.append(_on_real_programs(seen))
     return f"| {' | '.join(cells)} |"
 
 
@@ -71,6 +79,13 @@ def _shown(bug: KnownBug) -> tuple[str, str]:
         label = cell.name.removeprefix(f"known-bugs/{bug.id}/")
         (red if cell.expected_failures() else green).append(label)
     return ", ".join(red), ", ".join(green)
+
+
+def _on_real_programs(seen: Seen | None) -> str:
+    if seen is None:
+        return ""
+    found = [("seen", seen.seen), ("absent", seen.absent)]
+    return "; ".join(f"{word} at {', '.join(labels)}" for word, labels in found if labels)
 
 
 def _releases(bug: KnownBug) -> str:

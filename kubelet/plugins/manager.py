@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kubeskew.apimachinery.clock import Clock
+from kubeskew.apimachinery.periods import DEFAULT_PERIODS, Periods
 from kubeskew.kubelet.plugins.plugin_handler import PluginHandler
 from kubeskew.kubelet.protocols.message_sockets import message_sockets
 
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 Stamp = tuple[int, int]
 log = logging.getLogger(__name__)
 
-_LOOK_SECONDS = 1.0  # upstream's loopSleepDuration
-_BUSY_LOOK_SECONDS = 0.1
 _BUSY_SECONDS = 10.0  # seconds of frequent looks after a change
 _FIRST_RETRY_SECONDS, _LONGEST_RETRY_SECONDS = 0.5, 122.0  # pkg/util/goroutinemap/exponentialbackoff
 
@@ -95,7 +94,14 @@ class _Backoff:
 class PluginManager:
     """The plugins of one node; `handlers` use them, by type."""
 
-    def __init__(self, directory: Path, handlers: Mapping[str, PluginHandler], clock: Clock) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        handlers: Mapping[str, PluginHandler],
+        clock: Clock,
+        periods: Periods = DEFAULT_PERIODS,
+    ) -> None:
+        self._periods = periods
         self._scan = SocketScan(directory, always=message_sockets() is not None)
         self._handlers = handlers
         self._clock = clock
@@ -112,7 +118,8 @@ class PluginManager:
                 if self._scan.fresh or self._tasks:
                     news = self._clock.monotonic()
                 busy = self._clock.monotonic() - news < _BUSY_SECONDS
-                await self._clock.sleep(_BUSY_LOOK_SECONDS if busy else _LOOK_SECONDS)
+                periods = self._periods
+                await self._clock.sleep(periods.plugin_look_busy if busy else periods.plugin_look)
         finally:
             await self._stop()
 

@@ -191,7 +191,7 @@ def disagreements(state: State, spec: ClusterSpec, given: Collection[str]) -> li
     """Lists where the existing cluster differs from the arguments of `up`; only what was `given` counts.
 
     `given` has any of version, gates, bugs, nodes (exactly these), count (of nodes), like, metrics, servers,
-    port, binaries, real, programs, containers. The place of the log is compared elsewhere.
+    port, binaries, real, programs, containers, time. The place of the log is compared elsewhere.
     """
     found = []
     for name in versioned(state, ()):
@@ -234,6 +234,7 @@ def _of_cluster(state: State, spec: ClusterSpec) -> Iterator[tuple[str, bool, st
     )
     folder = state.binaries or "no folder"
     yield "binaries", spec.binaries != state.binaries, f"its programs are of {folder}, not of {spec.binaries}"
+    yield "time", spec.time != state.time, f"its components wait as with --time {state.time}"
     yield "real", [*spec.real] != state.real, f"real in it are {', '.join(state.real) or 'no components'}"
     yield "containers", spec.containers != state.containers, "its container runtime or images are others"
     yield "programs", spec.programs != state.programs, "its components have other programs than the file"

@@ -11,6 +11,7 @@ from typing import Any
 from kubeskew.apimachinery.gates import all_gates
 from kubeskew.apimachinery.known_bugs import known_bugs
 from kubeskew.apimachinery.known_names import CONTROLLER, DRIVER, METRICS_SERVER, PLUGIN
+from kubeskew.apimachinery.periods import TIMES
 from kubeskew.apimachinery.versions import DEFAULT_VERSION, MINORS, SUPPORTED
 from kubeskew.kubelet.drivers.profiles import PROFILES
 from kubeskew.kubelet.drivers.settings import APIS, FLAGS
@@ -391,6 +392,12 @@ CLUSTER_KEYS: Keys = {
         "How much components log, as their flag -v; 0 if it is left out.",
         {"type": "integer", "minimum": 0, "maximum": MOST_VERBOSE},
         "verbosity: 5",
+    ),
+    "time": Key(
+        "How long components wait where nothing happens: `quick` is shorter than Kubernetes in some places, "
+        "`real` is not (docs/time.md); `quick` if it is left out.",
+        {"enum": [*TIMES, None]},
+        "time: real",
     ),
     "binaries": Key(
         "A folder of real programs by version, such as 1.36/kube-scheduler: the components named by `real` "

@@ -26,6 +26,7 @@ from kubeskew.apimachinery.known_names import (
     did_you_mean,
     kind_of,
 )
+from kubeskew.apimachinery.periods import QUICK
 from kubeskew.apimachinery.pod_resources import is_extended_resource
 from kubeskew.apimachinery.schema_checks import SchemaError, check, expected
 from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version
@@ -105,6 +106,7 @@ class ClusterSpec:
     servers: int = 1
     port: int = 0
     verbosity: int = 0
+    time: str = QUICK  # one of TIMES
     like: str = ""
     storage: str = ""  # the URL of the log; empty for a file in the state directory
     metrics: bool | None = None  # whether there is a metrics server; None: as `like` has it
@@ -155,6 +157,7 @@ class ClusterSpec:
         binaries: str = "",
         real: Sequence[str] | None = None,
         containers: Mapping[str, Any] | None = None,
+        time: str = "",
     ) -> "ClusterSpec":
         """Flags take precedence. Raises UserError for combinations that are impossible."""
         spec = replace(
@@ -168,6 +171,7 @@ class ClusterSpec:
             binaries=binaries or self.binaries,
             real=self.real if real is None else tuple(real),
             containers=over(containers or {}, self.containers),
+            time=time or self.time,
         )
         if version is not None:
             spec = replace(spec, version=version)
@@ -242,6 +246,7 @@ def parse(value: Any, source: str, base: Path | None = None) -> ClusterSpec:
         overrides=_overrides(cluster.get("components") or {}, f"{source}: components", base or Path.cwd()),
         servers=cluster.get("ha", 1),
         verbosity=cluster.get("verbosity", 0),
+        time=cluster.get("time") or QUICK,
         like=cluster.get("like") or "",
         storage=check_storage(cluster.get("storage"), f"{source}: storage"),
         metrics=cluster.get("metricsServer"),

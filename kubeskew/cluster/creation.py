@@ -184,6 +184,7 @@ def plan(
     state = State(
         runtime_config=dict(spec.runtime_config),
         verbosity=spec.verbosity,
+        time=spec.time,
         binaries=spec.binaries,
         real=[*spec.real],
         programs=spec.programs,

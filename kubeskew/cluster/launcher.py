@@ -8,6 +8,7 @@ from typing import Any
 
 from kubeskew.apimachinery.known_bugs import bugs_flag
 from kubeskew.apimachinery.known_names import CONTROLLER, METRICS_SERVER, NETWORK
+from kubeskew.apimachinery.periods import QUICK
 from kubeskew.apimachinery.process.network_agent import pod_cidr
 from kubeskew.cluster import drivers
 from kubeskew.cluster.config import over
@@ -82,6 +83,7 @@ def _common(directory: StateDir, state: State, process: Process) -> list[str]:
         *(("--bugs", bugs) if bugs else ()),
         *("--secure-port", str(process.shim_port)),
         *("--faults-dir", str(directory.faults)),
+        *(("--time", state.time) if state.time != QUICK else ()),
         *(("--v", str(state.verbosity)) if state.verbosity else ()),
     ]
 

@@ -16,6 +16,7 @@ from urllib.parse import quote
 from kubeskew.apimachinery.durable_files import flush_all, make_directory, private_part
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.known_names import NETWORK, UNVERSIONED
+from kubeskew.apimachinery.periods import QUICK
 from kubeskew.apimachinery.process.network_agent import SOCKET_NAME
 from kubeskew.apimachinery.versions import Version
 from kubeskew.cluster.clusterfile import ANY_SERVER
@@ -137,6 +138,7 @@ class State:
     switches: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)  # driver → node → switches
     driver_revision: int = 0  # of the drivers' files
     verbosity: int = 0  # of the components' logs
+    time: str = QUICK
     servers: dict[str, str] = field(default_factory=dict)  # component → its API server or ANY_SERVER
     shared_port: int = 0  # that all API servers listen on, if there are several
     abandoned_leases: bool = False  # the log names leaders of the cluster it was branched off from
@@ -368,6 +370,7 @@ class StateDir:
                 switches=value.get("switches", {}),
                 driver_revision=value.get("driverRevision", 0),
                 verbosity=value.get("verbosity", 0),
+                time=value.get("time", QUICK),
                 servers=value.get("servers", {}),
                 shared_port=value.get("sharedPort", 0),
                 abandoned_leases=value.get("abandonedLeases", False),
@@ -396,6 +399,7 @@ class StateDir:
             "switches": state.switches,
             "driverRevision": state.driver_revision,
             "verbosity": state.verbosity,
+            "time": state.time,
             "servers": state.servers,
             "sharedPort": state.shared_port,
             "abandonedLeases": state.abandoned_leases,

@@ -45,13 +45,15 @@ def test_cells_are_recorded_by_their_newest_minor(tmp_path: Path):
     ]
     assert json.loads((tmp_path / "real" / "outcomes-1.36.json").read_text()) == {
         "s/a": {
-            "result": "failed",
-            "steps": {
-                "step 1": "passed",
-                "step 2": "failed: look: expected a Pod; found Pod a-# at revision #",
-                "switches": f"notRun on a real program: {PROGRAM} runs here",
-            },
-            "real": {"scheduler": [PROGRAM]},
+            "scheduler": {
+                "result": "failed",
+                "steps": {
+                    "step 1": "passed",
+                    "step 2": "failed: look: expected a Pod; found Pod a-# at revision #",
+                    "switches": f"notRun on a real program: {PROGRAM} runs here",
+                },
+                "real": {"scheduler": [PROGRAM]},
+            }
         }
     }
     assert [*real_outcomes.read(tmp_path / "real")] == ["s/a", "s/b"]
@@ -63,7 +65,7 @@ def test_a_recording_replaces_the_one_before(tmp_path: Path):
     real_outcomes.record(tmp_path, [cell("s/a", "no", version="1.37", program=PROGRAM)])
 
     assert [*json.loads((tmp_path / "outcomes-1.36.json").read_text())] == ["s/b"]
-    assert json.loads((tmp_path / "outcomes-1.37.json").read_text())["s/a"]["result"] == "failed"
+    assert json.loads((tmp_path / "outcomes-1.37.json").read_text())["s/a"]["scheduler"]["result"] == "failed"
 
 
 def test_emulated_cells_are_held_against_it(tmp_path: Path):
@@ -89,12 +91,67 @@ def test_emulated_cells_are_held_against_it(tmp_path: Path):
     assert line == f"s/b: was passed with {PROGRAM}, is ClusterError: no"
 
 
+def test_each_set_of_slots_has_an_outcome_of_its_own(tmp_path: Path):
+    """An emulated cell is held against all of them, a real one against that of its own slots."""
+    with_kubelet = cell("s/a", "no", program=PROGRAM)
+    with_kubelet.components = [
+        *with_kubelet.components,
+        ComponentRun("kubelet/m", "1.36", "", "", program="kubelet v1.36.3"),
+    ]
+    real_outcomes.record(tmp_path, [cell("s/a", "", program=PROGRAM)])
+    real_outcomes.record(tmp_path, [with_kubelet])
+    recorded = real_outcomes.read(tmp_path)
+    assert [*recorded["s/a"]] == ["kubelet,scheduler", "scheduler"]
+
+    [line] = real_outcomes.compare(recorded, [cell("s/a", "")]).differences
+    assert "with kubelet v1.36.3" in line or f"with {PROGRAM}, kubelet v1.36.3" in line
+    assert real_outcomes.compare(recorded, [with_kubelet, cell("s/a", "", program=PROGRAM)]).differences == []
+
+
+def test_outcomes_of_several_runs_stand_side_by_side(tmp_path: Path):
+    """Added outcomes of the same programs are all allowed; those of other programs take their place."""
+    for found in ("", "no"):
+        real_outcomes.record(tmp_path, [cell("s/a", found, program=PROGRAM)], add=True)
+    recorded = real_outcomes.read(tmp_path)
+
+    for found in ("", "no"):
+        assert real_outcomes.compare(recorded, [cell("s/a", found)]).differences == []
+    [line] = real_outcomes.compare(recorded, [cell("s/a", "other")]).differences
+    assert "step 1: was failed: look: expected a Pod; found no or passed with" in line
+
+    real_outcomes.record(tmp_path, [cell("s/a", "", program="kube-scheduler v1.36.4")], add=True)
+    assert real_outcomes.read(tmp_path)["s/a"]["scheduler"]["steps"] == {"step 1": "passed"}
+
+
+def test_a_difference_with_a_name_is_told_with_its_reason(tmp_path: Path):
+    """It counts for the step and the texts that it names, and for no others."""
+    real_outcomes.record(tmp_path, [cell("s/a", "no", program=PROGRAM)])
+    name = {
+        "cells": "s/*",
+        "step": "step 1",
+        "recorded": "failed: look",
+        "emulated": "passed",
+        "reason": "chance",
+    }
+    (tmp_path / "named.yaml").write_text(json.dumps([name]))
+    recorded, named = real_outcomes.read(tmp_path), real_outcomes.read_named(tmp_path)
+
+    found = real_outcomes.compare(recorded, [cell("s/a", "")], named)
+    assert (found.differences, [line.endswith(": chance") for line in found.named]) == ([], [True])
+    assert len(real_outcomes.compare(recorded, [cell("s/a", "other")], named).differences) == 1
+
+    (tmp_path / "named.yaml").write_text("- {cells: s/a}")
+    with pytest.raises(ScenarioError, match="these are no named differences"):
+        real_outcomes.read_named(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("files", "message"),
     [
         (None, "there is no directory"),
         ({}, "has no outcomes-"),
         ({"outcomes-1.36.json": "["}, "these are no recorded outcomes"),
+        ({"outcomes-1.36.json": '{"s/a": {"result": "passed"}}'}, "s/a is recorded in an older format"),
     ],
 )
 def test_a_folder_without_a_recording_is_refused(tmp_path: Path, files: dict[str, str] | None, message: str):
@@ -112,4 +169,6 @@ def test_the_recording_is_of_cells_that_there_are():
     """The recording that comes with kubeskew names the programs of each cell, and no cell that is gone."""
     recorded = real_outcomes.read(real_outcomes.DIRECTORY)
     assert {*recorded} <= {cell.name for cell in cells_of("full")}
-    assert all(outcome["real"] for outcome in recorded.values())
+    for ways in recorded.values():
+        assert ways
+        assert all(slots == real_outcomes.slots_of(way["real"]) for slots, way in ways.items())

@@ -17,7 +17,17 @@ PARTS = 5
 
 def check(patterns: Sequence[str], part: int, parts: int, directory) -> None:
     only = [word for pattern in patterns for word in ("--only", pattern)]
-    arguments = ["--profile", "full", "--simulate", "--compare", "--jobs", "1", "--shard", f"{part}/{parts}"]
+    arguments = [
+        "--profile",
+        "full",
+        "--simulate",
+        "--compare",
+        "--compare-real",
+        "--jobs",
+        "1",
+        "--shard",
+        f"{part}/{parts}",
+    ]
     command = [*arguments, *only, "--report", str(directory)]
     result = CliRunner().invoke(matrix, command, standalone_mode=False)
     assert json.loads((directory / "report.json").read_text())["cells"]

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from kubeskew.apimachinery.periods import TIMES
 from kubeskew.apimachinery.process.component import bugs_option
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.storage.urls import database_of, without_password
@@ -89,6 +90,12 @@ force_programs_option = click.option(
 @click.option(
     "--config", type=click.Path(path_type=Path, dir_okay=False), help="A cluster file (docs/cluster-file.md)."
 )
+@click.option(
+    "--time",
+    type=click.Choice(TIMES),
+    help="How long components wait where nothing happens: real is as in Kubernetes, quick shorter in some "
+    "places (docs/time.md) [default: quick, or the file's].",
+)
 @click.option("--runtime", type=click.Choice(RUNTIMES), help="What runs containers [default: simulated].")
 @click.option(
     "--image",
@@ -110,6 +117,7 @@ def up(
     like: str | None,
     storage: str,
     config: Path | None,
+    time: str | None,
     runtime: str | None,
     images: tuple[str, ...],
     programs: ProgramFlags,
@@ -126,6 +134,7 @@ def up(
     kubeskew up --like kind --nodes 2
     kubeskew up --storage postgresql://kubeskew@db.example.com/kubeskew
     kubeskew up --config cluster.yaml
+    kubeskew up --time real
     kubeskew up --runtime host --image 'busybox*=/bin/busybox'
     kubeskew up --version 1.36 --binaries ~/kubernetes --real scheduler,controller-manager
     """
@@ -139,6 +148,7 @@ def up(
         check_storage(storage or None, "--storage"),
         *_programs(directory, base, programs),
         containers=_containers(runtime, images),
+        time=time or "",
     )
     if directory.exists():
         given = {
@@ -156,6 +166,7 @@ def up(
             "real": programs.real is not None or base.real,
             "programs": config,
             "containers": config or runtime or images,
+            "time": config or time,
         }
         _check_agreement(directory, spec, {name for name, said in given.items() if said})
         _check_storage(directory, spec)

@@ -21,7 +21,7 @@ from kubeskew.conformance import outcomes, real_outcomes
 from kubeskew.conformance.matrix import Selection
 from kubeskew.conformance.matrix_runs import OUTCOMES
 from kubeskew.conformance.outcomes import Outcome
-from kubeskew.conformance.real_outcomes import Comparison
+from kubeskew.conformance.real_outcomes import Comparison, Named, Recorded
 from kubeskew.conformance.report import Repeating, Run
 from kubeskew.conformance.reporting.annotations import annotations, error
 from kubeskew.conformance.reporting.junit import remarks
@@ -126,8 +126,15 @@ def real_options(command: F) -> F:
             is_flag=False,
             flag_value=real_outcomes.DIRECTORY,
             default=None,
-            help="Fail if a step of an emulated cell has another outcome than it had with real programs, as "
-            "--record-real wrote it. Without DIR: conformance/real/.",
+            help="Fail if a step of a cell has another outcome than it had with real programs, as "
+            "--record-real wrote it; with --real, with those in the same slots. Without DIR: "
+            "conformance/real/.",
+        ),
+        click.option(
+            "--add-outcomes",
+            is_flag=True,
+            help="With --record-real: keep what DIR has of the same programs, so that a step has every "
+            "outcome that several runs showed.",
         ),
         click.option(
             "--record-real",
@@ -150,19 +157,18 @@ def real_options(command: F) -> F:
 
 @dataclass(frozen=True, slots=True)
 class RealOutcomes:
-    """The folders of --record-real and --compare-real."""
+    """The folders of --record-real and --compare-real, and --add-outcomes."""
 
     written: Path | None
     read: Path | None
+    add: bool = False
 
     def check(self, asked: RunFlags) -> None:
         """Flags that do not go together, and a folder that cannot be used, are a UserError."""
         if self.written and not asked.real:
             raise UserError("--record-real keeps the outcomes of real programs: name components by --real")
-        if self.read and asked.real:
-            raise UserError(
-                "--compare-real is of emulated cells: leave out --real, or use --against-emulated"
-            )
+        if self.add and not self.written:
+            raise UserError("--add-outcomes says how --record-real DIR records: name a directory")
         if asked.bugs and (self.written or self.read):
             raise UserError("--bugs: real programs have the bugs of their releases; leave out one")
         if self.written:
@@ -171,23 +177,28 @@ class RealOutcomes:
                 raise UserError(f"--record-real {self.written}: nothing can be written to {there}")
         self.recorded()
 
-    def recorded(self) -> Mapping[str, Outcome]:
+    def recorded(self) -> tuple[Recorded, Sequence[Named]]:
         directory = self.read
-        return checked(lambda: real_outcomes.read(directory)) if directory else {}
+        if directory is None:
+            return {}, ()
+        return checked(lambda: (real_outcomes.read(directory), real_outcomes.read_named(directory)))
 
     def write(self, run: Run) -> None:
         directory = self.written
         if directory is None:
             return
         try:
-            left_out = checked(lambda: real_outcomes.record(directory, run.cells))
+            left_out = checked(lambda: real_outcomes.record(directory, run.cells, add=self.add))
         except OSError as error:
             raise ClusterError(f"cannot write to {directory}: {error.strerror}") from error
         for line in left_out:
             echo(f"kubeskew: {line}", err=True)
 
     def compared(self, run: Run) -> Comparison | None:
-        return real_outcomes.compare(self.recorded(), run.cells) if self.read else None
+        if self.read is None:
+            return None
+        recorded, named = self.recorded()
+        return real_outcomes.compare(recorded, run.cells, named)
 
 
 def check_record(asked: RunFlags, used: bool) -> None:
@@ -240,7 +251,11 @@ def show_results(
     if output == "json":
         compared: dict[str, Any] = {} if differences is None else {"differences": list(differences)}
         if real is not None:
-            compared |= {"realDifferences": list(real.differences), "notRecordedReal": list(real.unrecorded)}
+            compared |= {
+                "realDifferences": list(real.differences),
+                "namedRealDifferences": list(real.named),
+                "notRecordedReal": list(real.unrecorded),
+            }
         print_json({**report, **compared})
     else:
         _print_results(report, directory)
@@ -262,9 +277,12 @@ def show_results(
 def _print_comparison(real: Comparison) -> None:
     for line in real.differences:
         echo(f"differs from real programs: {line}")
+    for line in real.named:
+        echo(f"differs from real programs, as docs/fidelity.md says: {line}")
     if real.unrecorded:
         echo(f"not recorded with real programs: {', '.join(real.unrecorded)}")
-    echo(f"{real.compared} cells compared with real programs, {len(real.differences)} outcomes differ")
+    named = f", {len(real.named)} with a name" if real.named else ""
+    echo(f"{real.compared} cells compared with real programs, {len(real.differences)} outcomes differ{named}")
 
 
 def _print_results(report: Mapping[str, Any], directory: Path | None) -> None:

@@ -228,6 +228,7 @@ def matrix(
     recorded: Path,
     record_real: Path | None,
     compare_real: Path | None,
+    add_outcomes: bool,
     **flags: Any,
 ) -> int:
     """Run many scenarios, with all their versions and gates, and report.
@@ -264,7 +265,7 @@ def matrix(
         raise UserError("--compare holds outcomes against the record, --record changes it: choose one")
     asked = asked_for(flags)
     check_record(asked, compare or record)
-    real = RealOutcomes(record_real, compare_real)
+    real = RealOutcomes(record_real, compare_real, add_outcomes)
     real.check(asked)
     review = ReviewFlags(prr, prr_gates)
     review.check()

@@ -13,6 +13,8 @@ from kubeskew.apimachinery.client.informer import Informer, InformerFactory
 from kubeskew.apimachinery.client.refs import CONFIG_MAPS, PODS
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.periods import REAL, Periods
+from kubeskew.apimachinery.versions import Version
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
@@ -158,6 +160,31 @@ async def test_the_backoff_grows_to_one_second(server, informer):
 
     assert pytest.approx(waits[:7]) == [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
     assert not informer.has_synced
+
+
+async def test_real_backoff_is_that_of_reflectors(server, client, clock):
+    """With upstream's periods it waits 0.8 to 30 s, and as long again within two minutes."""
+    informer = Informer(client, CONFIG_MAPS, clock, periods=Periods.at(Version.parse("1.36"), REAL))
+    times, away = [], True
+
+    def outage(request):
+        times.append(asyncio.get_running_loop().time())
+        return aiohttp.ClientConnectionError("refused") if away else None
+
+    server.outage = outage
+    informer.start()
+    await asyncio.sleep(100)
+    waits = [later - earlier for earlier, later in itertools.pairwise(times)]
+    assert pytest.approx(waits[:7]) == [0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0]
+
+    away = False
+    await informer.synced()
+    await asyncio.sleep(10)
+    times, away = [], True
+    await server.disconnect()
+    await until(lambda: len(times) >= 2, 100)
+    assert pytest.approx(times[1] - times[0]) == 30.0
+    await informer.stop()
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,8 @@ async def handle(request: Request) -> Response:
         return Response(200, chunks(), "text/plain")
     if request.path == "/upgrade":
         return Response(101, Upgrade(talk), headers=[("Upgrade", "capitals")])
+    if request.path == "/client":
+        return text(200, request.client_address)
     return text(200, request.path)
 
 
@@ -51,6 +53,12 @@ async def exchange(port: int, data: str) -> bytes:
     answer = await reader.read()
     writer.close()
     return answer
+
+
+async def test_requests_have_the_address_of_their_client(port: int) -> None:
+    """A handler sees the IP address that a connection came from."""
+    answer = await exchange(port, f"GET /client HTTP/1.1\r\n{HEAD}Connection: close\r\n\r\n")
+    assert answer.endswith(b"\r\n\r\n127.0.0.1")
 
 
 async def test_requests_sent_ahead_are_answered_in_order(port: int) -> None:

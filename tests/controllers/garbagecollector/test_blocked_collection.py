@@ -50,11 +50,13 @@ async def test_whether_one_bad_object_stops_all_collection(minor, waits, monkeyp
     resource. The controller manager is ready all the same.
     """
     monkeypatch.setattr(garbage_collector, "_INITIAL_SYNC_SECONDS", 0.3)
-    monkeypatch.setattr(garbage_collector, "_DISCOVERY_SECONDS", 0.2)
     caplog.set_level("INFO")
     async with real_cluster(Version(minor), started=False) as cluster:
         await write(cluster.server, b'{"apiVersion": "v9", "kind": "PodTemplate"}')
-        collector = GarbageCollector(replace(cluster.context, used=[]))
+        environment = replace(cluster.context.environment)
+        periods = replace(environment.periods, garbage_collector_discovery=0.2)
+        object.__setattr__(environment, "periods", periods)
+        collector = GarbageCollector(replace(cluster.context, used=[], environment=environment))
         cluster.controllers = [collector]
         collector.start()
         await cluster.until(lambda: collector.ready)

@@ -69,7 +69,7 @@ RUN, MATRIX = ["run", CELL], ["matrix", CELL]
         ([*MATRIX, "--record-real", "real"], "--record-real keeps the outcomes of real programs"),
         ([*MATRIX, "--compare-real", "none"], "there is no directory none: `kubeskew matrix --record-real`"),
         ([*MATRIX, *REAL, "--record"], "--real: the record is of emulated cells"),
-        ([*MATRIX, *REAL, "--compare-real", "."], "--compare-real is of emulated cells: leave out --real"),
+        ([*MATRIX, "--add-outcomes"], "--add-outcomes says how --record-real DIR records"),
         ([*MATRIX, "--bugs", "k8s-134773=off", "--compare-real", "."], "--bugs: real programs have the bugs"),
     ],
 )
@@ -298,7 +298,7 @@ def test_simulated_cells_are_held_against_a_recording(
     """A step that came to something else with real programs is shown, and the exit code is 1."""
     recorded = {"result": "failed", "steps": {"one": "failed: no"}, "real": {"scheduler": [PROGRAM]}}
     (folder / "real").mkdir()
-    (folder / "real" / "outcomes-1.36.json").write_text(json.dumps({"mine/1": recorded}))
+    (folder / "real" / "outcomes-1.36.json").write_text(json.dumps({"mine/1": {"scheduler": recorded}}))
     arguments = (
         "matrix",
         folder / "mine.yaml",

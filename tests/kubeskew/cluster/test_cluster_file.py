@@ -136,6 +136,7 @@ def test_a_node_goes_through_json():
         ("nodes: [{devicePlugins: [{resource: a.b/c, name: d}]}]", "unknown key 'name'"),
         ("components: {scheduler: {versoin: 1}}", "unknown key 'versoin'"),
         ("verbosity: high", "verbosity: expected a number from 0 to 10, found 'high'"),
+        ("time: slow", "time: expected quick or real, found 'slow'"),
         ("verbosity: true", "verbosity: expected a number from 0 to 10, found True"),
         ("verbosity: 11", "verbosity: expected a number from 0 to 10, found 11"),
         ("metricsServer: 1", "file: metricsServer: expected true or false, found 1"),
@@ -226,6 +227,18 @@ def test_the_verbosity_of_logs_reaches_every_component(ports, tmp_path: Path):
     assert [each[each.index("--v") + 1] for each in flags] == ["5", "5", "5", "5"]
     state.verbosity = 0
     assert "--v" not in launcher.arguments(directory, state, state.processes["scheduler"])
+
+
+def test_the_time_of_a_file_reaches_every_component(ports, tmp_path: Path):
+    """`time: real` is each process's flag `--time`, also when the record has been written and read."""
+    directory = StateDir(tmp_path)
+    directory.save(creation.plan(parse({"time": "real", "nodes": [{"name": "n"}]}, "file"), ports))
+    state = directory.load()
+
+    flags = [launcher.arguments(directory, state, process) for process in state.processes.values()]
+    assert [each[each.index("--time") + 1] for each in flags] == ["real"] * 4
+    state.time = "quick"
+    assert "--time" not in launcher.arguments(directory, state, state.processes["scheduler"])
 
 
 def test_a_file_gives_the_number_of_servers():

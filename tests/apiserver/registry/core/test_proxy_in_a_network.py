@@ -72,7 +72,9 @@ async def test_links_lead_through_the_proxy(bench: Bench, network):
     async def serve(reader, writer):
         head = await reader.readuntil(b"\r\n\r\n")
         path = head.split()[1]
-        forwarded.extend(line for line in head.split(b"\r\n") if line.lower().startswith(b"x-forwarded-uri:"))
+        forwarded.append(
+            [line for line in head.split(b"\r\n") if line.startswith((b"Host:", b"X-Forwarded-"))]
+        )
         writer.write(b"HTTP/1.1 200 OK\r\nAccess-Control-Allow-Origin: *\r\n" + answers[path])
         await writer.drain()
         writer.close()
@@ -82,7 +84,9 @@ async def test_links_lead_through_the_proxy(bench: Bench, network):
     assert (await bench.api.patch(f"{PODS}/p/status", {"status": status})).status == 200
     proxy = f"{PODS}/p:80/proxy"
     async with await asyncio.start_server(serve, sock=network.listen("uid", ADDRESS, 80)):
-        assert await bench.read(f"{proxy}/page") == (200, f'<a href="{proxy}/there">x</a>')
+        headers = {"host": "cluster.example:6443", "x_forwarded_for": "192.0.2.1"}
+        found = await bench.api.get(f"{proxy}/page", **headers)
+        assert found.raw.decode() == f'<a href="{proxy}/there">x</a>'
         unpacked = gzip.decompress((await bench.api.get(f"{proxy}/packed")).raw).decode()
         assert unpacked == f'<img src="{proxy}/there">'
         assert await bench.read(f"{proxy}/text") == (200, page.decode())
@@ -92,7 +96,11 @@ async def test_links_lead_through_the_proxy(bench: Bench, network):
         assert (await bench.api.get(f"{proxy}/huge")).raw == huge
     assert dict(moved.headers)["Location"] == f"{proxy}/there/"
     assert "Access-Control-Allow-Origin" not in dict(moved.headers)
-    assert forwarded[0] == f"X-Forwarded-Uri: {proxy}/page".encode()
+    assert forwarded[0] == [
+        b"Host: cluster.example:6443",
+        b"X-Forwarded-For: 192.0.2.1",
+        f"X-Forwarded-Uri: {proxy}/page".encode(),
+    ]
 
 
 @pytest.mark.parametrize(
