@@ -128,7 +128,7 @@ def test_a_torn_end_of_a_segment_hides_no_later_one(node, kubelet):
 
 
 def test_what_is_synced_is_synced_before_anything_refers_to_it(node, files, monkeypatch):
-    """A checkpoint's content and name, and its record in the journal, are on the disk when `write` returns."""
+    """A checkpoint, its name, and its record in the journal are on the disk when `write` returns."""
     synced = []
     real = os.fsync
 
