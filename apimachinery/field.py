@@ -22,6 +22,18 @@ class Unquoted(str):
     __slots__ = ()
 
 
+class Named(str):
+    """A value whose Go type has a name of its own: not all releases show it as they show other texts."""
+
+    __slots__ = ()
+
+
+class Stringer(Named):
+    """A value whose Go type has a text form of its own: releases up to 1.33 show that, without quotes."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class InternalValue:
     """A value that is shown as the internal type of upstream's that it is of: `sort` (`core.Toleration`)."""
@@ -170,9 +182,9 @@ def not_supported(path: str, value: Any, supported: list[str] | tuple[str, ...])
 
 
 def too_long(path: str, max_bytes: int) -> FieldError:
-    return FieldError(
-        ErrorType.TOO_LONG, path, OMITTED, f"may not be more than {_counted(max_bytes, 'byte')}"
-    )
+    """`max_bytes` is negative where none can be told."""
+    known = f"may not be more than {_counted(max_bytes, 'byte')}"
+    return FieldError(ErrorType.TOO_LONG, path, OMITTED, known if max_bytes >= 0 else "value is too long")
 
 
 def too_long_characters(path: str, most: int) -> FieldError:

@@ -72,6 +72,7 @@ class PodFeatures(FeatureTable):
     relaxed_env: bool = since(32) | gate("RelaxedEnvironmentVariableValidation")
     driver_required_alone: bool = since(35)  # a CSI volume without a driver has no second error for its name
     relaxed_dns: bool = gate("RelaxedDNSSearchValidation")  # search paths may have underscores
+    names_zero_sleep: bool = since(32)  # errors name the gate for sleeps of no time
     zero_sleep: bool = gate("PodLifecycleSleepActionAllowZero")  # the sleep of a hook may have 0 seconds
     pod_resources: bool = gate("PodLevelResources")  # spec.resources
     restart_rules: bool = gate("ContainerRestartRules")  # containers have restart policies and rules
@@ -81,6 +82,11 @@ class PodFeatures(FeatureTable):
     merged_spread: bool = gate("MatchLabelKeysInPodTopologySpreadSelectorMerge")
     strict_addresses: bool = gate("StrictIPCIDRValidation")  # addresses and ranges in canonical form only
     comparisons: bool = gate("TaintTolerationComparisonOperators")  # tolerations may compare numbers
+    parts_keep_metadata: bool = until(
+        32
+    )  # writes of ephemeral containers and resizes change none, managers too
+    drops_disabled_status: bool = until(30) | since(33)  # a status loses the fields of gates that are off
+    names_comparisons: bool = since(35)  # errors say that Lt and Gt are supported, too
     # User namespaces (hostUsers: false) in the network of the host.
     host_network_users: bool = gate("UserNamespacesHostNetworkSupport")
     any_selinux_change: bool = gate("SELinuxMount")  # all values of seLinuxChangePolicy
@@ -90,6 +96,7 @@ class PodFeatures(FeatureTable):
 
     # Rules and texts that are the same for all old pods
     # Tables of pods panic if a status is of an init container that the spec lacks.
+    shows_architecture: bool = since(36)  # of a node, behind its kernel's version in tables
     unknown_init_panics: bool = bug("k8s-124906")
     # Evictions write the condition DisruptionTarget in a dry run, and before a conflict (409).
     marks_in_dry_run: bool = bug("k8s-116554")
@@ -168,7 +175,6 @@ class PodFeatures(FeatureTable):
     port_forward_by_websocket: bool = gate("PortForwardWebsockets")
     authorizes_websockets: bool = gate("AuthorizePodWebsocketUpgradeCreatePermission")  # as "create", too
     disruption_condition: bool = gate("PodDisruptionConditions")  # evicted pods get DisruptionTarget
-    observed_generation: bool = gate("PodObservedGenerationTracking")  # in conditions that the server writes
     # The condition PodScheduled of a pod with scheduling gates has a lastTransitionTime.
     dates_gating: bool = fixed("k8s-122636")
     large_users: bool = fixed("k8s-138574")  # user ids of containers in the status may need 32 bits
@@ -260,6 +266,7 @@ class KindFeatures(FeatureTable):
 
     condition_texts: bool = until(33)  # errors of missing fields of conditions: "must be set"
     unknown_component_is_404: bool = since(33)  # an unknown ComponentStatus: 404 instead of 500
+    tolerations_path: str = by_release({0: "tolerations.tolerations", 35: "tolerations"})  # of RuntimeClasses
     handlers_required: bool = since(36)  # an empty handler of a RuntimeClass is a missing value
     # A StorageVersionMigration with Succeeded or Failed may not have the condition Running.
     ended_migrations_not_running: bool = until(35)
@@ -285,6 +292,7 @@ class RequestFeatures(FeatureTable):
             36: frozenset(_CHECKED_ONCE_IN_35 | _CHECKED_ONCE_IN_36),
         }
     )
+    label_key_texts: bool = since(35)  # errors of qualified names call them label keys, and count bytes
     retries_names: bool = gate("RetryGenerateName")  # a generated name that is taken is generated again
 
     # Deleting
@@ -310,6 +318,7 @@ class RequestFeatures(FeatureTable):
     ends_in_the_past: bool = bug("k8s-122646")
     unreadable_options_are_bad: bool = fixed("k8s-133358")  # DeleteOptions: 400 instead of 500
     constrained_impersonation: bool = gate("ConstrainedImpersonation")
+    old_lengths: bool = until(31)  # texts of what is too long: "must have at most"
     missing_user_is_400: bool = since(35)  # impersonation headers without a user: 400 instead of 500
     # Errors that name places in the source have the paths of a build as Go workspace.
     go_workspace_paths: bool = since(30)
@@ -371,6 +380,8 @@ class SchemaFeatures(FeatureTable):
     numeric_formats: bool = since(36)  # int32, int64, float and double are checked
     format_warnings: bool = since(34)  # of formats that are not recognized
     warns_of_numbers: bool = bug("k8s-133901")  # such warnings also of int32, int64, float and double
+    schemas_required: bool = until(33)  # the error of a version without a schema says so
+    names_rule_fields: bool = until(33)  # errors of rules: "message must", "fieldPath must"
     shows_scalars: bool = since(35)  # errors of rules show a scalar value instead of its type
 
 

@@ -27,6 +27,8 @@ _HTML = {ord(char): f"\\u{ord(char):04x}" for char in "<>&"}
 _RENAMED = {
     "discoverychapauth": "chapAuthDiscovery", "sessionchapauth": "chapAuthSession",
     "cephmonitors": "monitors", "rbdimage": "image", "rbdpool": "pool", "radosuser": "user",
+    "datadiskuri": "diskURI", "endpointsname": "endpoints", "lastterminationstate": "lastState",
+    "donotuseexternalid": "externalID",
 }  # fmt: skip
 _IN_SECURITY_CONTEXT = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers")
 
@@ -124,7 +126,9 @@ def _external(name: str) -> str:
 
 def _internal_pod(spec: Object) -> Object:
     moved = {name: spec[name] for name in _IN_SECURITY_CONTEXT if name in spec}
-    return {**spec, "securityContext": {**(spec.get("securityContext") or {}), **moved}}
+    whole = spec.copy()  # with its empty lists
+    whole["securityContext"] = {**(spec.get("securityContext") or {}), **moved}
+    return whole
 
 
 def _selector(selector: Object) -> Object:

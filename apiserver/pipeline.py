@@ -8,6 +8,7 @@ looks like, apimachinery/pkg/util/net/http.go.
 import asyncio
 import logging
 import math
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -297,8 +298,15 @@ def with_authorization(handler: Handler, authorizer: Authorizer, metrics: Access
     return authorize
 
 
-def with_status_errors(handler: Handler) -> Handler:
+_AT_MOST = r"Too long: must have at most \1 bytes"
+_ONE_ITEM = "must have at most 1 item"
+_TOO_LONG = re.compile(r"\bToo long: may not be more than (\d+) bytes?")
+
+
+def with_status_errors(handler: Handler, *, old_lengths: bool = False) -> Handler:
     """Answers the errors that `handler` raises, as upstream's handlers write theirs.
+
+    `old_lengths`: texts of what is too long are those of releases up to 1.31.
 
     Filters above it only see answers. Their own refusals are answers too: they raise nothing.
     """
@@ -307,7 +315,16 @@ def with_status_errors(handler: Handler) -> Handler:
         try:
             return await handler(request)
         except StatusError as error:
-            return statuses.response(request, error)
+            return statuses.response(request, with_old_lengths(error) if old_lengths else error)
+
+    def with_old_lengths(error: StatusError) -> StatusError:
+        error.message = old(error.message)
+        for cause in (error.details or {}).get("causes", ()):
+            cause["message"] = old(cause.get("message", ""))
+        return error
+
+    def old(text: str) -> str:
+        return re.sub(rf"{_ONE_ITEM}\b", f"{_ONE_ITEM}s", _TOO_LONG.sub(_AT_MOST, text))
 
     return answer
 
@@ -324,11 +341,12 @@ def build(
     max_writes: int,
     constrained_impersonation: bool = False,
     missing_user_is_400: bool = False,
+    old_lengths: bool = False,
     fairness: Fairness | None = None,
     faults: Callable[[Handler], Handler] | None = None,
 ) -> Handler:
     """Puts all filters around `handler`: the first here is the innermost."""
-    handler = with_status_errors(handler)  # its errors are answers from here on
+    handler = with_status_errors(handler, old_lengths=old_lengths)  # its errors are answers from here on
     handler = with_authorization(handler, authorizer, metrics.access)
     if fairness is not None:
         handler = with_fairness(handler, fairness)

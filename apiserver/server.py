@@ -151,6 +151,7 @@ class APIServer:
             max_writes=options.max_mutating_requests_inflight,
             constrained_impersonation=services.features.requests.constrained_impersonation,
             missing_user_is_400=services.features.requests.missing_user_is_400,
+            old_lengths=services.features.requests.old_lengths,
             fairness=self._fairness(),
             faults=self.faults.filter if self.faults is not None else None,
         )

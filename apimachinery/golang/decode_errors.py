@@ -137,7 +137,7 @@ def _check_union(value: Any, schema: Schema, items: Schema) -> None:
     elif schema.name.endswith("OrBool"):
         why = "" if isinstance(value, bool) else "boolean or JSON schema expected"
     else:
-        why = explain(value, several)
+        why = explain(value, several) if isinstance(value, list) else ""
     if why:
         raise ShapeError(why)
 

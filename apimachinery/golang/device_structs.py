@@ -39,8 +39,16 @@ _IMPORTED_ORDER: Final[Mapping[str, tuple[str, ...]]] = {
         "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "labels", "annotations",
         "ownerReferences", "finalizers", "managedFields",
     ),
+    "metav1.OwnerReference": ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"),
+    "metav1.ManagedFieldsEntry": (
+        "manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource",
+    ),
     "metav1.Condition": ("type", "status", "observedGeneration", "lastTransitionTime", "reason", "message"),
 }  # fmt: skip
+_IMPORTED_LISTS: Final = {
+    "ownerReferences": "metav1.OwnerReference",
+    "managedFields": "metav1.ManagedFieldsEntry",
+}
 _SCALARS: Final = {"string": '""', "bool": "false", "int32": "0", "int64": "0", "int": "0"}
 
 _Fields = list[list[str]]
@@ -144,7 +152,14 @@ class DeviceStructs:
 
 def imported_struct(value: Mapping[str, Any], type_: str) -> dict[str, Any]:
     """Puts the fields of an imported type into Go's order, and leaves out others."""
-    return {name: value[name] for name in _IMPORTED_ORDER[type_] if name in value}
+    known = {name: value[name] for name in _IMPORTED_ORDER[type_] if name in value}
+    for name in known if type_ == _METADATA else ():
+        if isinstance(known[name], dict):
+            known[name] = dict(sorted(known[name].items()))
+        if name not in _IMPORTED_LISTS:
+            continue
+        known[name] = [imported_struct(item, _IMPORTED_LISTS[name]) for item in known[name] or ()]
+    return known
 
 
 @lru_cache(maxsize=32)

@@ -51,6 +51,18 @@ def given(value: Any, name: str) -> Any:
     return value.empties.get(name) if found is None and isinstance(value, WithEmpties) else found
 
 
+def empties_of(value: Any) -> dict[str, Any]:
+    """Returns the empty lists and maps that were left out of an object."""
+    return value.empties if isinstance(value, WithEmpties) else {}
+
+
+def holds_empties(value: Any) -> bool:
+    """True for an object or list with such an object anywhere in it."""
+    if isinstance(value, dict):
+        return isinstance(value, WithEmpties) or any(map(holds_empties, value.values()))
+    return isinstance(value, list) and any(map(holds_empties, value))
+
+
 def has_empties(value: Any) -> bool:
     """True for an object whose fields are not all nil in Go, though it may be written as an empty one."""
     return isinstance(value, WithEmpties)
@@ -283,7 +295,9 @@ def _schema_or(schema: Schema) -> Normaliser:
             return [_string(item, []) if texts else one(item) for item in value]
         if value.__class__ is bool and or_bool:
             return value
-        raise WrongShape
+        if or_bool:
+            raise WrongShape
+        return []  # upstream's reader leaves out what is neither
 
     return run
 

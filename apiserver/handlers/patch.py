@@ -4,6 +4,7 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/patch.go, 1.36.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.clock import timestamp
@@ -15,6 +16,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.apply.managedfields.field_manager import gvk as gvk_text
 from kubeskew.apiserver.apply.managedfields.field_manager import manager_name
 from kubeskew.apiserver.apply.patching.json_patch import sort_along
+from kubeskew.apiserver.apply.patching.sent_texts import with_sent_texts
 from kubeskew.apiserver.apply.patching.strategic import fitted
 from kubeskew.apiserver.caching.offload import offload
 from kubeskew.apiserver.decoding.decoder import MAX_OBJECT_DEPTH, check_depth
@@ -110,13 +112,19 @@ def _patcher(
         except errors.StatusError:
             pass
         del request.warnings[warnings:]
-        return read(
-            in_order(live, scope.resource.schema), ordered=True
-        )  # errors show the order of Go's fields
+        ordered = in_order(live, scope.resource.schema)  # errors show the order of Go's fields
+        try:
+            return read(ordered, ordered=True)
+        except errors.StatusError as error:
+            value = write.given() if write.given is not None else None
+            raise with_sent_texts(error, body, value, lambda other: applied(ordered, other)[0]) from None
+
+    def applied(live: Object, body: bytes, *, ordered: bool = True) -> tuple[Any, list[str]]:
+        whole = scope.services.features.requests.whole_patches
+        return patches.patched(live, body, content_type, validation, whole=whole, ordered=ordered)
 
     def read(live: Object, *, ordered: bool = False) -> Object:
-        whole = scope.services.features.requests.whole_patches
-        value, strict = patches.patched(live, body, content_type, validation, whole=whole, ordered=ordered)
+        value, strict = applied(live, body, ordered=ordered)
         if scope.resource.custom and content_type == MERGE_PATCH:
             value = sorted_maps(value)
         write.given = lambda: value

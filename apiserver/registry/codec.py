@@ -119,14 +119,19 @@ class Codec:
             return resource
         return self._known(resource.storage, resource) or resource
 
-    async def stored(self, resource: Resource, obj: Object) -> tuple[bytes, Resource | None]:
+    async def stored(
+        self, resource: Resource, obj: Object, *, defaults: bool = False
+    ) -> tuple[bytes, Resource | None]:
         """Bytes to store come with the resource in whose version they are served as they are, None if reading
-        them changes them. `obj` is in the version of `resource`.
+        them changes them. `obj` is in the version of `resource`. `defaults`: it may lack some, which are not
+        stored.
 
         A custom resource is stored as it was converted: what reading adds and drops is not written.
         """
         if not resource.custom:
-            return _encoded(obj, resource)
+            value, served_as = _encoded(obj, resource)
+            lacks = defaults and self.default(loads(value), resource) != loads(value)
+            return value, None if lacks else served_as
         target = self.storage(resource)
         if target is not resource:
             obj = await self.by_webhook(target, obj)
@@ -139,7 +144,7 @@ class Codec:
         """The writer of `obj` gets what was stored as `value`, read again (etcd3/store.go). `served_as` is
         the second result of `stored`."""
         if not resource.custom:
-            return obj
+            return obj if served_as is not None else self.default(obj, resource)
         if served_as is resource:
             return cast("Object", loads(value))
         known = self._read(loads(value), resource)

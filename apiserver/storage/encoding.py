@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from kubeskew.apimachinery.golang.roundtrip import WithEmpties
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind, Resource
 
@@ -58,13 +59,21 @@ def loads(data: bytes) -> Any:
 def copied(value: Any) -> Any:
     """Copies by writing JSON and reading it, which takes a tenth of `copy.deepcopy`.
 
-    Raw fields keep their bytes.
-
+    Raw fields keep their bytes. What was in two places is two copies.
     """
     try:
         return loads(orjson.dumps(value, option=orjson.OPT_PASSTHROUGH_SUBCLASS))
-    except TypeError:  # there are raw fields, or keys that are no texts
-        return copy.deepcopy(value)
+    except TypeError:  # there are raw fields, empty lists that Go knows of, or keys that are no texts
+        return _copied(value)
+
+
+def _copied(value: Any) -> Any:
+    if value.__class__ is dict or value.__class__ is WithEmpties:
+        made = value.copy()
+        for name, item in value.items():
+            made[name] = _copied(item)
+        return made
+    return [_copied(item) for item in value] if value.__class__ is list else copy.deepcopy(value)
 
 
 def prefix(gvk: GroupVersionKind) -> bytes:

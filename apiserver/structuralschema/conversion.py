@@ -9,6 +9,7 @@ pkg/apis/apiextensions/types_jsonschema.go, 1.36.
 
 from typing import Any, Final
 
+from kubeskew.apimachinery.golang.roundtrip import given
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.schema import Field, Kind, Schema
 from kubeskew.apiserver.structuralschema.model import Structural
@@ -240,7 +241,7 @@ def _embed(shape: Object, v2: bool) -> None:
 
 
 def go_schema(props: Object) -> Object:
-    return {go: _go_field(name, props.get(name), zero) for name, go, zero in _FIELDS}
+    return {go: _go_field(name, given(props, name), zero) for name, go, zero in _FIELDS}
 
 
 def go_set_fields(props: Object) -> list[str]:

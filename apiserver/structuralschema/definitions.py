@@ -96,7 +96,7 @@ def _has(props: Object, name: str) -> bool:
 
 def _invariants(props: Object, level: Level, path: str) -> Iterator[FieldError]:
     items, extra = props.get("items"), props.get("additionalProperties")
-    if props.get("type") == "array" and items is None:
+    if props.get("type") == "array" and not isinstance(items, dict):
         yield required(child(path, "items"), "must be specified")
     if isinstance(items, dict):
         yield from _invariants(items, Level.ITEM, child(path, "items"))
@@ -279,7 +279,7 @@ def check_openapi(
     rules = props.get("x-kubernetes-validations") or []
     # Paths are followed along structural schemas alone.
     followed = props if any(rule.get("fieldPath") for rule in rules) and not no_structure(props) else None
-    found.schema += rule_validation.check_rule_texts(rules, path, followed)
+    found.schema += rule_validation.check_rule_texts(rules, path, followed, compiler.features)
     if rules and not found.schema and context is not None:
         found.rules += compiler.check(props, path, context, place.uncorrelatable)
     return found
@@ -292,7 +292,7 @@ def _standard(props: Object, path: str, place: Place) -> Iterator[FieldError]:
     if props.get("default") is not None and place.no_defaults is not None:
         yield forbidden(child(path, "default"), f"must not be set {place.no_defaults}".rstrip())
     for name in _UNSUPPORTED:
-        if props.get(name) not in (None, "", {}):
+        if _is_used(props, name):
             yield forbidden(child(path, name), f"{name} is not supported")
     if type_ == "null":
         yield forbidden(child(path, "type"), "type cannot be set to null, use nullable as an alternative")
@@ -306,6 +306,12 @@ def _standard(props: Object, path: str, place: Place) -> Iterator[FieldError]:
             child(path, "uniqueItems"),
             "uniqueItems cannot be set to true since the runtime complexity becomes quadratic",
         )
+
+
+def _is_used(props: Object, name: str) -> bool:
+    """An empty schema counts as one, an empty map or text as none."""
+    value = props.get(name)
+    return value is not None and (name == "additionalItems" or value not in ("", {}))
 
 
 def _check_below(
@@ -342,11 +348,32 @@ def _check_below(
     for name in ("allOf", "oneOf", "anyOf"):
         for position, schema in enumerate(props.get(name) or []):
             found.add(check_openapi(schema, index(child(path, name), position), compiler, None, place))
-    if isinstance(props.get("items"), dict):
-        keyed = props.get("x-kubernetes-list-type") == "map"
-        inside = place if keyed else replace(place, uncorrelatable=place.uncorrelatable or path)
-        below = context.below(props["items"]) if context else None
-        found.add(check_openapi(props["items"], child(path, "items"), compiler, below, inside))
+    for name in ("definitions", "dependencies"):
+        for word, schema in (props.get(name) or {}).items():
+            if isinstance(schema, dict):
+                at = key(child(path, name), word)
+                found.add(check_openapi(schema, at, compiler, None, place))
+    _check_items(props, path, compiler, context, place, found)
+
+
+def _check_items(
+    props: Object,
+    path: str,
+    compiler: RuleCompiler,
+    context: Context | None,
+    place: Place,
+    found: SchemaErrors,
+) -> None:
+    keyed = props.get("x-kubernetes-list-type") == "map"
+    inside = place if keyed else replace(place, uncorrelatable=place.uncorrelatable or path)
+    items, at = props.get("items"), child(path, "items")
+    if isinstance(items, dict):
+        schemas = [(at, items)]
+    else:
+        schemas = [(index(at, position), schema) for position, schema in enumerate(items or ())]
+    for where, schema in schemas:
+        below = context.below(schema) if context else None
+        found.add(check_openapi(schema, where, compiler, below, inside))
 
 
 def _place_of(props: Object, name: str, path: str, place: Place, root: bool) -> Place:
@@ -479,7 +506,8 @@ def validate_definition(
     errors: list[FieldError] = []
     for position, version in enumerate(versions):
         if schemas[position] is None:
-            errors.append(required(f"spec.versions[{position}].schema.openAPIV3Schema"))
+            detail = "schemas are required" if features.schemas_required else ""
+            errors.append(required(f"spec.versions[{position}].schema.openAPIV3Schema", detail))
             continue
         unchanged = any(
             before.get("name") == version.get("name") and _schema(before) == schemas[position]
@@ -552,7 +580,7 @@ def no_structure(props: Any) -> str | None:
     if not isinstance(props, dict):
         return None
     for name, shown in _NO_STRUCTURE:
-        if props.get(name) not in (None, "", {}):
+        if _is_used(props, name):
             return f"OpenAPIV3Schema '{shown}' is not supported"
     if isinstance(props.get("items"), list) and props["items"]:
         return "OpenAPIV3Schema 'items' must be a schema, but is an array"

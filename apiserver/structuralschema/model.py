@@ -15,7 +15,7 @@ from kubeskew.apimachinery.resources import Resource
 from kubeskew.apimachinery.versions import DEFAULT_VERSION
 from kubeskew.apiserver.features import Features, SchemaFeatures
 from kubeskew.apiserver.structuralschema.rule_programs import BUDGET, RuleNode, compile_rules, effort
-from kubeskew.apiserver.structuralschema.values import NodeCheck, compile_check
+from kubeskew.apiserver.structuralschema.values import AnyFormat, NodeCheck, compile_check
 
 # Features of the newest release, for schemas that keep every field: there the release makes no difference.
 NEWEST: Final = Features.of(FeatureGates(DEFAULT_VERSION)).schemas
@@ -94,7 +94,7 @@ class Structural:
     @cached_property
     def check_default(self) -> NodeCheck:
         """In a default, what is an integer or a string may be anything, and every format counts."""
-        return compile_check(_without_int_or_string(self.props), None)
+        return compile_check(_without_int_or_string(self.props), AnyFormat(self.features))
 
     @cached_property
     def rule_tree(self) -> RuleNode | None:

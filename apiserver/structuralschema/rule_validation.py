@@ -96,30 +96,38 @@ def excess(name: str, cost: int, limit: int) -> str:
     return f"{name} exceeds budget by factor of {shown} {_ADVICE}"
 
 
-def check_rule_texts(rules: Sequence[Object], path: str, props: Object | None) -> list[FieldError]:
+def check_rule_texts(
+    rules: Sequence[Object], path: str, props: Object | None, features: SchemaFeatures
+) -> list[FieldError]:
     """`props` is None where no path of a rule is followed."""
+    prefix = features.names_rule_fields
     at = child(path, "x-kubernetes-validations")
     return [
         error
         for position, rule in enumerate(rules)
-        for error in (*_text(rule, f"{at}[{position}]"), *_rest(rule, f"{at}[{position}]", props))
+        for error in (
+            *_text(rule, f"{at}[{position}]", named=prefix),
+            *_rest(rule, f"{at}[{position}]", props, named=prefix),
+        )
     ]
 
 
-def _text(rule: Object, at: str) -> Iterator[FieldError]:
+def _text(rule: Object, at: str, *, named: bool) -> Iterator[FieldError]:
+    subject = "message " if named else ""
     expression, message = (rule.get("rule") or "").strip(), rule.get("message") or ""
     trimmed = message.strip()
     if not expression:
         yield required(f"{at}.rule", "rule is not specified")
     elif message and not trimmed:
-        yield invalid(f"{at}.message", message, "must be non-empty if specified")
+        yield invalid(f"{at}.message", message, f"{subject}must be non-empty if specified")
     elif _BREAK.search(trimmed):
-        yield invalid(f"{at}.message", message, "must not contain line breaks")
+        yield invalid(f"{at}.message", message, f"{subject}must not contain line breaks")
     elif _BREAK.search(expression) and not trimmed:
         yield required(f"{at}.message", "message must be specified if rule contains line breaks")
 
 
-def _rest(rule: Object, at: str, props: Object | None) -> Iterator[FieldError]:
+def _rest(rule: Object, at: str, props: Object | None, *, named: bool) -> Iterator[FieldError]:
+    subject = "fieldPath " if named else ""
     expression, reason = rule.get("messageExpression") or "", rule.get("reason")
     if expression and not expression.strip():
         yield required(f"{at}.messageExpression", "messageExpression must be non-empty if specified")
@@ -127,11 +135,11 @@ def _rest(rule: Object, at: str, props: Object | None) -> Iterator[FieldError]:
         yield not_supported(f"{at}.reason", reason, REASONS)
     path = rule.get("fieldPath") or ""
     if path and not path.strip():
-        yield invalid(f"{at}.fieldPath", path, "must be non-empty if specified")
+        yield invalid(f"{at}.fieldPath", path, f"{subject}must be non-empty if specified")
     if _BREAK.search(path):
-        yield invalid(f"{at}.fieldPath", path, "must not contain line breaks")
+        yield invalid(f"{at}.fieldPath", path, f"{subject}must not contain line breaks")
     if path and props is not None and not _names_field(path, props):
-        yield invalid(f"{at}.fieldPath", path, "must be a valid path")
+        yield invalid(f"{at}.fieldPath", path, f"{subject}must be a valid path")
 
 
 def _names_field(path: str, props: Object) -> bool:

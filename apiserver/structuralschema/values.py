@@ -16,6 +16,7 @@ pkg/apiserver/validation/ratcheting.go, 1.36.
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from kubeskew.apimachinery.cel.library.patterns import regular_expression
@@ -145,16 +146,26 @@ def types_of(props: Object) -> list[str]:
     return [props["type"]] if props.get("type") else []
 
 
-def format_of(props: Object, formats: SchemaFeatures | None) -> str:
-    """Returns the format that counts: one that the release knows; with None, as for defaults, any."""
+@dataclass(frozen=True, slots=True)
+class AnyFormat:
+    """All formats count, as for defaults, not only those that the release knows."""
+
+    features: SchemaFeatures
+
+
+Formats = SchemaFeatures | AnyFormat
+
+
+def format_of(props: Object, formats: Formats) -> str:
+    """Returns the format that counts."""
     types = types_of(props)
     name = props.get("format") or ""
-    if formats is None:
+    if isinstance(formats, AnyFormat):
         return name
     return name if name and is_known(name, types[0] if len(types) == 1 else "", formats) else ""
 
 
-def type_check(props: Object, formats: SchemaFeatures | None) -> Check | None:
+def type_check(props: Object, formats: Formats) -> Check | None:
     """None if the schema has neither type nor format."""
     types, form = types_of(props), format_of(props, formats)
     if not types and not form:
@@ -213,7 +224,7 @@ def text_check(props: Object) -> Check | None:
     return check
 
 
-def format_check(props: Object, formats: SchemaFeatures | None) -> Check | None:
+def format_check(props: Object, formats: Formats) -> Check | None:
     """None if the schema has no string format that the release checks."""
     form = format_of(props, formats)
     has_format = check_of(form) if form else None
@@ -256,13 +267,16 @@ def _is(value: Any, allowed: Any) -> bool:
 # --- numbers ---------------------------------------------------------------------------------------------
 
 
-def number_check(props: Object, formats: SchemaFeatures | None) -> Check | None:
+def number_check(props: Object, formats: Formats) -> Check | None:
     """The order is: range of the format, multipleOf, minimum, maximum."""
     types, form = types_of(props), format_of(props, formats)
     kind = types[0] if len(types) == 1 else ""
     ranged = form if kind else ""
     called = f"with format {form}" if form else "(default format)"
-    if kind == "integer" and ranged not in _RANGES:
+    features = formats.features if isinstance(formats, AnyFormat) else formats
+    if not features.numeric_formats:
+        ranged = ""
+    elif kind == "integer" and ranged not in _RANGES:
         ranged = "int64"
     bounds: list[tuple[str, Bound]] = []
     for name, prefix in _LIMITS:
@@ -333,7 +347,7 @@ def _multiple(factor: float) -> Bound:
     return check
 
 
-def compile_check(props: Object, formats: SchemaFeatures | None, *, root: bool = False) -> NodeCheck:
+def compile_check(props: Object, formats: Formats, *, root: bool = False) -> NodeCheck:
     """At the root, apiVersion and kind never ratchet."""
     kind = type_check(props, formats)
     junctors = _junctors(props, formats)
@@ -377,7 +391,7 @@ def compile_check(props: Object, formats: SchemaFeatures | None, *, root: bool =
     return check if only is None else _shortened(check, only, base + 2 + (only is str))
 
 
-def _only_type(props: Object, formats: SchemaFeatures | None) -> type | None:
+def _only_type(props: Object, formats: Formats) -> type | None:
     kinds = {"string": str, "boolean": bool}
     if format_of(props, formats) or not _PLAIN.issuperset(props):
         return None
@@ -405,7 +419,7 @@ def _both(first: Check | None, second: Check | None) -> Check | None:
 # --- lists and objects -----------------------------------------------------------------------------------
 
 
-def _list_check(props: Object, formats: SchemaFeatures | None) -> NodeCheck | None:
+def _list_check(props: Object, formats: Formats) -> NodeCheck | None:
     items, most, least = props.get("items"), props.get("maxItems"), props.get("minItems")
     item = compile_check(items, formats) if isinstance(items, dict) else None
     find = item_finder(props)
@@ -431,7 +445,7 @@ def _list_check(props: Object, formats: SchemaFeatures | None) -> NodeCheck | No
     return check
 
 
-def _object_check(props: Object, formats: SchemaFeatures | None, *, root: bool) -> NodeCheck:
+def _object_check(props: Object, formats: Formats, *, root: bool) -> NodeCheck:
     most, least = props.get("maxProperties"), props.get("minProperties")
     properties = {
         name: compile_check(prop, formats) for name, prop in (props.get("properties") or {}).items()
@@ -471,7 +485,7 @@ def _object_check(props: Object, formats: SchemaFeatures | None, *, root: bool) 
 # --- anyOf, oneOf, allOf, not ----------------------------------------------------------------------------
 
 
-def _junctors(props: Object, formats: SchemaFeatures | None) -> NodeCheck | None:
+def _junctors(props: Object, formats: Formats) -> NodeCheck | None:
     parts = [
         make([compile_check(prop, formats) for prop in props[name]])
         for name, make in (("anyOf", _any_of), ("oneOf", _one_of), ("allOf", _all_of))

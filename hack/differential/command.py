@@ -6,8 +6,9 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,12 @@ from comparison import Difference, difference
 from definitions import definition_history
 from histories import history
 from objects import Objects
+from planted import Hunt
 from servers import Pair, servers
 from shrinking import shrunk
 
 from kubeskew.apimachinery.catalogue.table import Catalogue
-from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.gates import FeatureGates, GateError
 from kubeskew.apimachinery.versions import Version
 
 PATCHES = {
@@ -33,7 +35,9 @@ PATCHES = {
     "1.36": "1.36.3",
 }
 _AT_ONCE = 4
+_JSON_VALUES = 34  # the release that shows values in errors as JSON
 _FLIPPED = 8  # gates
+_KEPT = {"CoordinatedLeaderElection"}  # with it a server waits for an API that is off by default
 _PROBLEMS = 500  # at a time
 
 
@@ -54,8 +58,9 @@ class Found:
 class Comparison:
     """Histories run by two servers, and what came out apart."""
 
-    def __init__(self, pair: Pair) -> None:
+    def __init__(self, pair: Pair, *, values: bool) -> None:
         self._pair = pair
+        self._difference = partial(difference, values=values)
         self.found: dict[str, Found] = {}
         self.steps = 0
         self.accepted = 0
@@ -75,9 +80,9 @@ class Comparison:
         self.steps += len(sequence["steps"])
         real, ours = await self._pair.runs(sequence)
         self.accepted += sum(answer is not None and answer.get("status", 0) < 300 for answer in real.answers)
-        apart = difference(real, ours)
+        apart = self._difference(real, ours)
         # Histories run beside each other: what does not come out apart again was a race of theirs.
-        if apart is None or difference(*await self._pair.runs(sequence)) is None:
+        if apart is None or self._difference(*await self._pair.runs(sequence)) is None:
             return
         kind = apart.kind(sequence)
         found = self.found.setdefault(kind, Found(kind, sequence, apart))
@@ -87,7 +92,7 @@ class Comparison:
         """Makes the history of a class as small as can be."""
 
         async def holds(sequence: dict[str, Any]) -> bool:
-            apart = difference(*await self._pair.runs(sequence))
+            apart = self._difference(*await self._pair.runs(sequence))
             return (
                 apart is not None
                 and apart.step == len(sequence["steps"]) - 1
@@ -95,7 +100,7 @@ class Comparison:
             )
 
         found.sequence = await shrunk(found.sequence, found.first.step, holds)
-        apart = difference(*await self._pair.runs(found.sequence))
+        apart = self._difference(*await self._pair.runs(found.sequence))
         found.first = apart or found.first
 
 
@@ -103,21 +108,26 @@ def flipped(version: Version, seed: int) -> Mapping[str, bool]:
     """Returns gates at random that a server of a release takes."""
     chance, states = random.Random(seed), FeatureGates(version)
     free = [
-        name for name in sorted(states.known()) if not states.spec(name).locked and not name.startswith("All")
+        name
+        for name in sorted(states.known())
+        if not states.spec(name).locked and not name.startswith("All") and name not in _KEPT
     ]
     while True:
         chosen = {name: not states.enabled(name) for name in chance.sample(free, _FLIPPED)}
-        if not FeatureGates(version, chosen).validate():
-            return chosen
+        try:
+            FeatureGates(version, chosen).validate()
+        except GateError:
+            continue
+        return chosen
 
 
 async def compare(
-    binaries: Path, minor: str, mix: str, seeds: range, gates: Mapping[str, bool], *, shrink: bool
+    binaries: Path, minor: str, mix: str, seeds: Sequence[int], gates: Mapping[str, bool], *, shrink: bool
 ) -> Comparison:
     version = Version.parse(minor)
     objects = Objects(Catalogue(version, FeatureGates(version, gates)))
     async with servers(binaries, minor, PATCHES[minor], gates) as pair:
-        comparison, began = Comparison(pair), time.monotonic()
+        comparison, began = Comparison(pair, values=version.minor >= _JSON_VALUES), time.monotonic()
         for start in range(0, len(seeds), 100):
             part = seeds[start : start + 100]
             await comparison.run(objects, MIXES[mix], part)
@@ -150,6 +160,7 @@ def main() -> None:
 @click.option("--mix", type=click.Choice([*MIXES]), default="objects", show_default=True, help="Of what.")
 @click.option("--first", default=0, show_default=True, help="The first seed.")
 @click.option("--count", default=200, show_default=True, help="How many histories.")
+@click.option("--seed", "chosen", type=int, multiple=True, help="One history; may be repeated.")
 @click.option("--flip", type=int, help="The seed of gates at random; without it they have their defaults.")
 @click.option("--shrink/--no-shrink", default=True, show_default=True, help="Make what came out apart small.")
 @click.option(
@@ -161,6 +172,7 @@ def histories(
     mix: str,
     first: int,
     count: int,
+    chosen: tuple[int, ...],
     flip: int | None,
     shrink: bool,
     out: Path | None,
@@ -169,19 +181,20 @@ def histories(
 
     \b
       ETCD=/usr/bin/etcd hack/differential/run histories 1.36 --binaries DIR --count 2000
-      hack/differential/run histories 1.36 --binaries DIR --first 17 --count 1
+      hack/differential/run histories 1.36 --binaries DIR --seed 17 --seed 23
     """
     gates = flipped(Version.parse(minor), flip) if flip is not None else {}
     if gates:
         click.echo(f"gates: {','.join(f'{name}={str(on).lower()}' for name, on in gates.items())}", err=True)
-    comparison = asyncio.run(compare(binaries, minor, mix, range(first, first + count), gates, shrink=shrink))
+    seeds = chosen or range(first, first + count)
+    comparison = asyncio.run(compare(binaries, minor, mix, seeds, gates, shrink=shrink))
     classes = sorted(comparison.found.values(), key=lambda each: -len(each.seeds))
     for each in classes:
         click.echo(f"\n{len(each.seeds)} ({each.seeds[0]}): {each.kind}")
         for text in each.first.found[:3]:
             click.echo(f"    {text[:400]}")
     apart = sum(len(each.seeds) for each in classes)
-    click.echo(f"\n{count} histories, {comparison.steps} steps, {apart} apart, {len(classes)} classes")
+    click.echo(f"\n{len(seeds)} histories, {comparison.steps} steps, {apart} apart, {len(classes)} classes")
     if out is not None:
         rows = [
             {"kind": e.kind, "seeds": e.seeds, "found": list(e.first.found), "sequence": e.sequence}
@@ -221,3 +234,20 @@ def allocations(minor: str, program: str, first: int, count: int) -> None:
         click.echo(f"{seeds[-1] + 1 - first} of {count} problems, {apart} apart", err=True)
     click.echo(", ".join(f"{number} {kind}" for kind, number in sorted(counts.items())) + f"; {apart} apart")
     sys.exit(1 if apart else 0)
+
+
+@main.command()
+@click.argument("minor")
+@click.option("--binaries", type=click.Path(exists=True, path_type=Path), required=True)
+@click.option("--draw", default=0, show_default=True, help="The seed of the errors.")
+@click.option("--count", default=10, show_default=True, help="How many errors.")
+@click.option("--histories", "most", default=200, show_default=True, help="How many histories for each.")
+def planted(minor: str, binaries: Path, draw: int, count: int, most: int) -> None:
+    """Draw errors for our API server, and report the histories that find them.
+
+    \b
+      ETCD=/usr/bin/etcd hack/differential/run planted 1.36 --binaries DIR --draw 1
+    """
+    found = asyncio.run(Hunt(binaries, minor, PATCHES[minor], most).run(draw, count))
+    click.echo(f"{sum(bool(by) for _, by in found)} of {len(found)} found")
+    sys.exit(0 if all(by for _, by in found) else 1)

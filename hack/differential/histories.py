@@ -147,8 +147,8 @@ def _merge(history: History, one: Named) -> None:
 
 def _json_patch(history: History, one: Named) -> None:
     chance, operations = history.chance, list[dict[str, Any]]()
-    for _ in range(chance.choice((1, 1, 2, 3))):
-        found = [*places(one.body, one.resource.schema)]
+    found = [*places(one.body, one.resource.schema)]
+    for _ in range(chance.choice((1, 1, 2, 3)) if found else 0):
         place = chance.choice(found)
         other = chance.choice(found)
         operation = chance.choice(("add", "replace", "replace", "remove", "test", "copy", "move"))

@@ -112,12 +112,14 @@ class Place:
 class Objects:
     """The kinds that a release serves by default, with sound objects of each."""
 
-    def __init__(self, catalogue: Catalogue) -> None:
+    def __init__(self, catalogue: Catalogue, group: str | None = None) -> None:
+        """With a `group`, of that API group alone."""
+        self.name = "all groups" if group is None else f"group {group or 'core'}"
         self.schema_features = SchemaFeatures.of(catalogue.gates)
         sound = [
             (resource, each)
             for each in yaml.safe_load(FILE.read_text())
-            if (resource := _resource(catalogue, each)) is not None
+            if (resource := _resource(catalogue, each)) is not None and group in (None, resource.group)
         ]
         self.sound: Sequence[tuple[Resource, Mapping[str, Any]]] = sound
 

@@ -3,7 +3,8 @@
 import asyncio
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Mapping
+import tempfile
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from benchmarks.real_servers import ROOT, TOKEN, RealServer, free_port, listenin
 from benchmarks.server import until_ready
 
 _READY_SECONDS = 60.0
-_STORAGE = "--storage-media-type=application/vnd.kubernetes.protobuf"  # the default: empty lists are null
+STORAGE = "--storage-media-type=application/vnd.kubernetes.protobuf"  # the default: empty lists are null
 
 
 class HistoryRun(Run):
@@ -53,24 +54,33 @@ async def servers(binaries: Path, minor: str, patch: str, gates: Mapping[str, bo
         else []
     )
     async with AsyncExitStack() as stack:
-        real = await stack.enter_async_context(real_server(binaries, minor, "etcd", extra=[_STORAGE, *flags]))
-        ours = await stack.enter_async_context(_emulated_server(real, patch, flags))
-        connector = aiohttp.TCPConnector(ssl=False, limit=0)
-        http = await stack.enter_async_context(
-            aiohttp.ClientSession(
-                headers={"Authorization": f"Bearer {TOKEN}"},
-                connector=connector,
-                max_line_size=2**16,
-                max_field_size=2**16,
-            )
-        )
+        real = await stack.enter_async_context(real_server(binaries, minor, "etcd", extra=[STORAGE, *flags]))
+        ours = await stack.enter_async_context(emulated_server(real, patch, flags))
+        http = await stack.enter_async_context(client())
         yield Pair(f"https://127.0.0.1:{real.port}", f"https://127.0.0.1:{ours}", http)
 
 
 @asynccontextmanager
-async def _emulated_server(real: RealServer, patch: str, flags: list[str]) -> AsyncIterator[int]:
-    directory, port = real.directory / "emulated", free_port()
-    directory.mkdir()
+async def client() -> AsyncIterator[aiohttp.ClientSession]:
+    """A client of both servers."""
+    connector = aiohttp.TCPConnector(ssl=False, limit=0)
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    async with aiohttp.ClientSession(
+        headers=headers, connector=connector, max_line_size=2**16, max_field_size=2**16
+    ) as http:
+        yield http
+
+
+@asynccontextmanager
+async def emulated_server(
+    real: RealServer,
+    patch: str,
+    flags: Sequence[str] = (),
+    interpreter: Sequence[str] = (sys.executable,),
+    environment: Mapping[str, str] | None = None,
+) -> AsyncIterator[int]:
+    """Our server at a patch release, whose port is yielded; ended with the context."""
+    directory, port = Path(tempfile.mkdtemp(prefix="emulated-", dir=real.directory)), free_port()
     arguments = {
         "storage-url": f"sqlite:///{directory / 'log.db'}",
         "emulated-version": patch,
@@ -81,14 +91,14 @@ async def _emulated_server(real: RealServer, patch: str, flags: list[str]) -> As
         "service-account-signing-key-file": real.directory / "sa.key",
     }
     command = [
-        sys.executable,
+        *interpreter,
         "-m",
         "kubeskew",
         "apiserver",
         *(f"--{key}={value}" for key, value in arguments.items()),
     ]
     with (directory / "log.log").open("wb") as log:
-        process = subprocess.Popen([*command, *flags], stdout=log, stderr=log, cwd=ROOT)
+        process = subprocess.Popen([*command, *flags], stdout=log, stderr=log, cwd=ROOT, env=environment)
     try:
         async with asyncio.timeout(_READY_SECONDS):
             await listening(process, port, directory)

@@ -16,9 +16,10 @@ from kubeskew.scheduler.allocator.cases import run_case
 sys.path.append(str(Path(__file__).parents[2] / "hack" / "differential"))
 
 from allocations import Problems, normal
-from comparison import Difference
+from comparison import Difference, is_of_values
 from histories import history
 from objects import Objects, places
+from planted import errors_of
 from shrinking import shrunk
 
 
@@ -96,6 +97,24 @@ def test_a_class_has_no_names_and_numbers(one: str, other: str, alike: bool):
     assert kinds[0].startswith("POST v1/pods dryRun ") or kinds[0].startswith("POST /v1/pods dryRun ")
 
 
+@pytest.mark.parametrize(
+    ("real", "ours", "expected"),
+    [
+        ('Invalid value: []string{"a"}: no', 'Invalid value: ["a"]: no', True),
+        ("Invalid value: core.X{A:(*int)(0x1)}: no", 'Invalid value: {"A":1}: no', True),
+        ("Forbidden: no\\n- a", "Forbidden: no\\n- b", True),
+        ('Invalid value: []string{"a"}: no', 'Invalid value: ["a"]: never', False),
+        ("Invalid value: -a: no", 'Invalid value: "-a": no', False),
+        ("Required value", "Invalid value: null: no", False),
+    ],
+)
+def test_messages_that_differ_in_how_values_are_written(real: str, ours: str, expected: bool):
+    """Messages are alike but for values only if the rest of them is the same."""
+    text = f"body.details.causes[0].message: expected {real!r}, got {ours!r}".replace("\\\\n", "\\n")
+    assert is_of_values(text) is expected
+    assert not is_of_values("status: expected 422, got 500")
+
+
 def test_a_problem_of_allocation_has_answers():
     """Random problems are those of `kubeskew allocate`, and all kinds of answers come."""
     found = []
@@ -113,3 +132,28 @@ def test_an_answer_has_no_order_of_results():
     results = [{"device": name, "shareID": f"share-{name}"} for name in ("a", "b")]
     answers = [{"allocations": [{"devices": {"results": each}}]} for each in (results, results[::-1])]
     assert normal(answers[0]) == normal(json.loads(json.dumps(answers[1]).replace("share-", "other-")))
+
+
+def test_errors_to_plant(tmp_path: Path):
+    """Errors are changes of single places on the lines that are named, and the rest stays as it is."""
+    module = tmp_path / "rules.py"
+    module.write_text(
+        "LIMIT = 3\n\n\ndef rules(value, most):\n    if value > most and value != 2:\n        yield 1\n"
+        "    fill(value, name='a')\n"
+    )
+    made = [*errors_of(module, frozenset({5, 6, 7}))]
+    assert {(error.line, error.kind, error.new) for error in made} == {
+        (5, "a condition turned around", "not (value > most and value != 2)"),
+        (5, "an operand less", "(value > most)"),
+        (5, "another comparison", "(value >= most)"),
+        (5, "another comparison", "(value == 2)"),
+        (5, "another value", "3"),
+        (6, "a rule that is missing", "yield from ()"),
+        (6, "another value", "2"),
+        (7, "a call that is missing", "pass"),
+        (7, "another value", "'ax'"),
+    }
+    for error in made:
+        compile(error.text, "rules.py", "exec")
+        assert error.text.startswith("LIMIT = 3\n")
+        assert len(error.text.splitlines()) == 7

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from orjson import dumps
+
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.go_formats import quoted
 from kubeskew.apimachinery.objects import Object
@@ -57,6 +59,12 @@ class ManagerId(NamedTuple):
     @classmethod
     def of(cls, manager: str, operation: str, api_version: str, subresource: str) -> "ManagerId":
         return cls(manager or "unknown", operation, "" if operation == APPLY else api_version, subresource)
+
+    @property
+    def identifier(self) -> bytes:
+        """The JSON by which upstream identifies and sorts managers (BuildManagerIdentifier)."""
+        names = ("manager", "operation", "apiVersion", "subresource")
+        return dumps({name: value for name, value in zip(names, self, strict=True) if value})
 
     def __str__(self) -> str:
         text = quoted(self.manager)
@@ -189,7 +197,7 @@ class ConflictsError(Exception):
 
     def __init__(self, conflicts: Mapping[ManagerId, FieldSet]) -> None:
         super().__init__("conflicts")
-        self.conflicts = dict(sorted(conflicts.items()))
+        self.conflicts = dict(sorted(conflicts.items(), key=lambda conflict: conflict[0].identifier))
 
     def fields(self) -> FieldSet:
         found = FieldSet()

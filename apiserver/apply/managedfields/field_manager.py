@@ -24,6 +24,7 @@ import orjson
 from kubeskew.apimachinery import clock
 from kubeskew.apimachinery.errors import StatusError, bad_request
 from kubeskew.apimachinery.golang.raw_extensions import plain, raw_fields
+from kubeskew.apimachinery.golang.roundtrip import holds_empties
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.schema import Field, Kind, Schema
 from kubeskew.apiserver.apply.managedfields import entries, fieldpath, typed
@@ -433,7 +434,9 @@ class FieldManager:
         if not ours or not (subresource or theirs is None or theirs == ours):
             return False
         known = all(self._schema_for(entry.get("apiVersion", "")) is not None for entry in ours)
-        return self._blank and known and unmanaged_object(live) == unmanaged_object(new)
+        if not (self._blank and known and unmanaged_object(live) == unmanaged_object(new)):
+            return False
+        return not holds_empties(new)
 
     def apply(
         self,

@@ -50,7 +50,10 @@ def to_scale(parent: Entries, paths: ReplicasPaths) -> list[dict[str, Any]]:
 def to_parent(
     parent: Entries, scale: Entries, api_version: str, paths: ReplicasPaths
 ) -> list[dict[str, Any]]:
-    """A Scale with the entries `scale` was written through `api_version` of the object; raises EntryError."""
+    """A Scale with the entries `scale` was written through `api_version` of the object; raises EntryError.
+
+    Who scales has the time of an entry that was there before, and else none, as upstream.
+    """
     managed, scaled = entries.decode(parent), entries.decode(scale)
     found = Managed(times=dict(managed.times))
     kept = set()
@@ -71,6 +74,4 @@ def to_parent(
     for manager, owned in scaled.managers.items():
         if manager not in kept and owned.fields.has(_REPLICAS) and there is not None:
             found.managers[manager] = VersionedFieldSet(FieldSet.of(there), api_version, owned.applied)
-            if manager in scaled.times:
-                found.times[manager] = scaled.times[manager]
     return entries.encode(found)

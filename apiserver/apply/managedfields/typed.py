@@ -17,6 +17,7 @@ from typing import Any, Final
 from orjson import dumps
 
 from kubeskew.apimachinery.golang.raw_extensions import RAW, RawObject
+from kubeskew.apimachinery.golang.roundtrip import empties_of, holds_empties
 from kubeskew.apimachinery.schema import Field, Kind, Schema
 from kubeskew.apiserver.apply.managedfields import fieldpath
 from kubeskew.apiserver.apply.managedfields.fieldpath import FieldSet
@@ -66,6 +67,9 @@ class ItemError(ValueError):
     """No path element can be made of an item of a list."""
 
 
+_FREE_MAP: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1"
+
+
 def shape_of(schema: Schema, value: Any) -> Shape:
     """The schema decides; where it allows all, the value does, and no value counts as a map."""
     shape = _SHAPES.get(schema.kind)
@@ -73,6 +77,8 @@ def shape_of(schema: Schema, value: Any) -> Shape:
         return shape
     if schema.kind is not Kind.ANY:
         return Shape.SCALAR
+    if schema.name == _FREE_MAP:
+        return Shape.MAP
     if isinstance(value, list):
         return Shape.LIST
     return Shape.MAP if value is None or value is ABSENT or isinstance(value, dict) else Shape.SCALAR
@@ -418,7 +424,10 @@ def _compare(before: Any, after: Any, schema: Schema, element: str, into: Compar
     if after is ABSENT:
         _mark(before, schema, element, into.removed)
         return
-    if before is after or (type(before) is type(after) and before == after and dumps(before) == dumps(after)):
+    if before is after:
+        return
+    same = before == after and (type(before) is type(after) or isinstance(before, dict))
+    if same and dumps(before) == dumps(after) and not holds_empties(after):
         return
     shape, other = shape_of(schema, before), shape_of(schema, after)
     _compare_as(shape, before, after, schema, element, into)
@@ -460,7 +469,18 @@ def _same(before: Any, after: Any) -> bool:
         return isinstance(before, bool) is isinstance(after, bool)
     if isinstance(before, dict):
         return all(_same(item, after[name]) for name, item in before.items())
-    return not isinstance(before, list) or all(map(_same, before, after))
+    return not isinstance(before, list) or (all(map(_same, before, after)) and _same_empties(before, after))
+
+
+def _same_empties(before: Any, after: Any) -> bool:
+    """Go compares such a list with all in it as it is: there an empty list is not none."""
+    if isinstance(before, list):
+        return all(map(_same_empties, before, after))
+    if not isinstance(before, dict):
+        return True
+    if empties_of(before) != empties_of(after):
+        return False
+    return all(_same_empties(item, after[name]) for name, item in before.items())
 
 
 def _attach(below: Comparison, element: str, into: Comparison) -> None:

@@ -127,6 +127,7 @@ def _shown(user: User) -> str:
 
 
 class ValidatingWebhooksStrategy(WithGenerationConditionalUpdate):
+    counts_empty_lists = True
     update_checks = (Check.METADATA, Check.STRUCTURE, Check.CHANGE)
     core_metadata = False
     mutating = False

@@ -7,7 +7,17 @@ pkg/registry/core/limitrange/strategy.go, 1.36.
 from collections.abc import Iterator, Mapping
 
 from kubeskew.apimachinery import names
-from kubeskew.apimachinery.field import FieldError, child, duplicate, forbidden, index, invalid, key, required
+from kubeskew.apimachinery.field import (
+    FieldError,
+    Named,
+    child,
+    duplicate,
+    forbidden,
+    index,
+    invalid,
+    key,
+    required,
+)
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.pod_resources import is_native
 from kubeskew.apimachinery.quantity import Quantity
@@ -48,9 +58,9 @@ def limit_range_errors(spec: Object) -> Iterator[FieldError]:
 
 def _type_errors(kind: str, path: str) -> Iterator[FieldError]:
     texts = names.qualified_name(kind)
-    yield from (invalid(path, kind, text) for text in texts)
+    yield from (invalid(path, Named(kind), text) for text in texts)
     if not texts and "/" not in kind and kind not in _TYPES:
-        yield invalid(path, kind, "must be a standard limit type or fully qualified")
+        yield invalid(path, Named(kind), "must be a standard limit type or fully qualified")
 
 
 def _limit_errors(limit: Object, kind: str, path: str) -> Iterator[FieldError]:

@@ -186,6 +186,9 @@ def _config_errors(source: Object, path: str, *, stored: bool) -> Iterator[Field
 
 
 class NodeStatus(SpecKeptStatus):
+    def drops_disabled(self, ctx: StrategyContext) -> bool:
+        return False
+
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
         super().prepare_for_update(new, old, ctx)
         if (old.get("status") or {}).get("config") is None:
@@ -229,6 +232,12 @@ class NodeStrategy(BuiltIn):
 
 def node_cells(subject: Subject) -> Cells:
     info = ("status", "nodeInfo")
+    kernel, architecture = (
+        subject.text(*info, "kernelVersion", default=UNKNOWN),
+        subject.text(*info, "architecture"),
+    )
+    if architecture and subject.shows_architecture:
+        kernel += f" ({architecture})"
     return {
         "Status": _status(subject),
         "Roles": ",".join(_roles(subject)) or NONE,
@@ -236,7 +245,7 @@ def node_cells(subject: Subject) -> Cells:
         "Internal-IP": _address(subject, "InternalIP"),
         "External-IP": _address(subject, "ExternalIP"),
         "OS-Image": subject.text(*info, "osImage", default=UNKNOWN),
-        "Kernel-Version": subject.text(*info, "kernelVersion", default=UNKNOWN),
+        "Kernel-Version": kernel,
         "Container-Runtime": subject.text(*info, "containerRuntimeVersion", default=UNKNOWN),
     }
 

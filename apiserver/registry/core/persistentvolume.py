@@ -45,12 +45,13 @@ class VolumeStatus(SpecKeptStatus):
 
 class VolumeStrategy(ReturnsDeletedObject):
     status: ClassVar[type[Strategy]] = VolumeStatus
+    loses_defaults = True  # the phase, at a create in releases that do not date it
     update_checks = (Check.METADATA, Check.METADATA, Check.STRUCTURE, Check.OWN_RULES, Check.CHANGE)
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
-        obj["status"] = {"phase": "Pending"}
+        obj["status"] = {}
         if ctx.features.volumes.dates_phases:
-            obj["status"]["lastPhaseTransitionTime"] = timestamp(ctx.now)
+            obj["status"] = {"phase": "Pending", "lastPhaseTransitionTime": timestamp(ctx.now)}
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return _errors(obj, ctx, any_value=ctx.features.volumes.any_affinity_values)

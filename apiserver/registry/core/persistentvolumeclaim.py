@@ -59,6 +59,7 @@ class VolumeClaimStatus(SpecKeptStatus):
 
 class VolumeClaimStrategy(ReturnsDeletedObject):
     status = VolumeClaimStatus
+    loses_defaults = True  # the phase, at a create
     update_checks = (
         Check.METADATA,
         Check.METADATA,
@@ -70,7 +71,7 @@ class VolumeClaimStrategy(ReturnsDeletedObject):
     )
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
-        obj["status"] = {"phase": "Pending"}
+        obj["status"] = {}
         settle(obj["spec"], {}, ctx.features.volumes)
 
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:

@@ -26,6 +26,7 @@ def default_replication_controller(obj: Object, ctx: DefaultingContext) -> None:
 
 class ReplicationControllerStrategy(WorkloadStrategy):
     status = ReplicaStatus
+    loses_defaults = True  # its labels, by a PUT of its status without them
     scale = ScalePaths()
     field_labels = ("status.replicas",)
     default_propagation = "Orphan"

@@ -10,7 +10,16 @@ from typing import Any
 
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.clock import timestamp
-from kubeskew.apimachinery.field import FieldError, InternalValue, child, invalid, key, required
+from kubeskew.apimachinery.field import (
+    FieldError,
+    InternalValue,
+    Named,
+    Stringer,
+    child,
+    invalid,
+    key,
+    required,
+)
 from kubeskew.apimachinery.golang.roundtrip import given
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.pod_resources import is_extended_resource
@@ -24,6 +33,7 @@ from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.requests.scope import RequestServices
 from kubeskew.apiserver.registry.shared import amounts
 from kubeskew.apiserver.registry.shared.amounts import round_amounts
+from kubeskew.apiserver.registry.shared.selectors import NO_OPERATOR
 from kubeskew.apiserver.registry.tables.cells import Cells, Subject, quantity
 from kubeskew.apiserver.storage.records import Author
 from kubeskew.apiserver.user import SERVER
@@ -93,7 +103,7 @@ def _amounts(found: Mapping[str, Any], path: str) -> Iterator[FieldError]:
         at = key(path, name)
         yield from amounts.name_errors(name, at)
         if "/" not in name and not is_standard(name):
-            yield invalid(at, name, "must be a standard resource for quota")
+            yield invalid(at, Stringer(name), "must be a standard resource for quota")
         quantity = Quantity.of(found[name])
         if quantity.sign() < 0:
             yield invalid(at, quantity.canonical(), amounts.NOT_NEGATIVE)
@@ -151,7 +161,7 @@ def _selector_errors(selector: Object, hard: Mapping[str, Any], scopes: list[str
 def _expression_errors(expression: Object, path: str) -> Iterator[FieldError]:
     operator, values = expression.get("operator") or "", expression.get("values") or []
     if expression.get("scopeName") in _EXISTS_ONLY and operator != "Exists":
-        yield invalid(child(path, "operator"), operator, _MUST_EXIST)
+        yield invalid(child(path, "operator"), Named(operator), _MUST_EXIST)
     if operator in {"In", "NotIn"}:
         if not values:
             text = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
@@ -161,7 +171,7 @@ def _expression_errors(expression: Object, path: str) -> Iterator[FieldError]:
             text = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
             yield invalid(child(path, "values"), values, text)
     else:
-        yield invalid(child(path, "operator"), operator, "not a valid selector operator")
+        yield invalid(child(path, "operator"), Named(operator), NO_OPERATOR)
 
 
 _MUST_EXIST = (

@@ -3,11 +3,12 @@
 Source: k8s.io/apiserver/pkg/endpoints/handlers/rest.go (dedupOwnerReferencesAndAddWarning), 1.36.
 """
 
+import re
 from dataclasses import replace
 from typing import Any
 
 from kubeskew.apimachinery import errors, names
-from kubeskew.apimachinery.field import ErrorType, FieldError, InternalValue, Unquoted
+from kubeskew.apimachinery.field import ErrorType, FieldError, InternalValue, Named, Stringer, Unquoted
 from kubeskew.apimachinery.golang.field_order import in_order
 from kubeskew.apimachinery.golang.roundtrip import normalise, zero
 from kubeskew.apimachinery.objects import Object
@@ -19,12 +20,16 @@ from kubeskew.apiserver.decoding.decoder import forget_empty_lists
 from kubeskew.apiserver.registry.declarative.enforcement import with_declared
 from kubeskew.apiserver.registry.generic.disabled_fields import drop_disabled
 from kubeskew.apiserver.registry.generic.given_values import schema_at, with_given
+from kubeskew.apiserver.registry.generic.go_syntax import in_go_syntax, internal_nil
 from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext
 
 _TEXT = (
     ".metadata.ownerReferences contains duplicate entries{}; API server dedups owner references in 1.20+, "
     "and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "
 )
+_IN_BYTES = names.too_long_text(names.MAX_LABEL, "bytes")
+_LABEL_KEY, _QUALIFIED_NAME = "a valid label key ", "a qualified name "
+_IN_CHARACTERS = names.too_long_text(names.MAX_LABEL)
 _AFTER = " after mutating admission happens"
 
 
@@ -109,6 +114,11 @@ def _raise(ctx: StrategyContext, obj: Object, problems: list[FieldError]) -> Non
         if not resource.custom:
             given = with_given(problems, resource.schema, ctx.given, ctx.gates)
             problems = [_printed(problem, ctx) for problem in given]
+        elif not ctx.features.internal.escapes:
+            nil = internal_nil("")
+            problems = [replace(each, value=nil) if each.value is None else each for each in problems]
+        if resource.custom and ctx.features.requests.old_lengths:
+            problems = [_of_length(problem) for problem in problems]
         kind = resource.group_kind
         if resource.custom:  # an object of another kind is reported by its own kind
             kind = errors.GroupKind(kind.group, obj.get("kind") or kind.kind)
@@ -118,10 +128,19 @@ def _raise(ctx: StrategyContext, obj: Object, problems: list[FieldError]) -> Non
 def _printed(problem: FieldError, ctx: StrategyContext) -> FieldError:
     """Values are printed as Go prints them: maps sorted, structs in the order of their fields."""
     value = problem.value
+    if not ctx.features.requests.label_key_texts:
+        problem = _of_qualified_names(problem)
+    as_json = ctx.features.internal.escapes
     if isinstance(value, InternalValue):
-        return replace(problem, value=ctx.features.internal.shown(value.value, value.sort))
+        shown = ctx.features.internal.shown(value.value, value.sort)
+        return replace(problem, value=internal_nil(value.sort) if shown is None and not as_json else shown)
     if isinstance(value, str):
         return _escaped(problem, value, ctx)
+    if not as_json and (value is None or isinstance(value, dict | list)):
+        schema = schema_at(ctx.resource.schema, problem.path)
+        shown = in_go_syntax(value, schema, ctx.resource.group)
+        if isinstance(shown, Unquoted):
+            return replace(problem, value=shown)
     if not isinstance(value, dict | list):
         return problem
     schema = schema_at(ctx.resource.schema, problem.path)
@@ -130,10 +149,31 @@ def _printed(problem: FieldError, ctx: StrategyContext) -> FieldError:
     return replace(problem, value=in_order(value, schema))
 
 
+def _of_length(problem: FieldError) -> FieldError:
+    """A text that is longer than a definition allows."""
+    if problem.type is not ErrorType.TOO_LONG or problem.path.startswith("metadata"):
+        return problem
+    return replace(problem, detail=re.sub(r"more than (\d+) bytes?$", r"longer than \1", problem.detail))
+
+
+def _of_qualified_names(problem: FieldError) -> FieldError:
+    detail = problem.detail
+    if detail.endswith(_IN_BYTES):
+        return replace(problem, detail=detail.replace(_IN_BYTES, _IN_CHARACTERS))
+    if detail.startswith(_LABEL_KEY):
+        return replace(problem, detail=_QUALIFIED_NAME + detail.removeprefix(_LABEL_KEY))
+    return problem
+
+
 def _escaped(problem: FieldError, value: str, ctx: StrategyContext) -> FieldError:
     """Values of a list of names have a named type: these are written as JSON, which escapes some signs."""
-    known = problem.type is ErrorType.NOT_SUPPORTED and not isinstance(value, Unquoted)
+    if isinstance(value, Stringer) and not ctx.features.internal.escapes:
+        return replace(problem, value=Unquoted(str(value)))
+    named = isinstance(value, Named)
+    known = named or (problem.type is ErrorType.NOT_SUPPORTED and not isinstance(value, Unquoted))
     if not known or go_json.escaped(value) == value or not ctx.features.internal.escapes:
         return problem
-    schema = schema_at(ctx.resource.schema, problem.path)
-    return replace(problem, value=Unquoted(go_json.text_of(value))) if schema and schema.go_name else problem
+    if not named:
+        schema = schema_at(ctx.resource.schema, problem.path)
+        named = schema is not None and bool(schema.go_name)
+    return replace(problem, value=Unquoted(go_json.text_of(str(value)))) if named else problem

@@ -40,15 +40,15 @@ async def create(registry: Registry, obj: Object, write: WriteRequest) -> WriteR
     metadata = obj["metadata"]  # admission may have replaced it
     if metadata.get("name") or not metadata.get("generateName"):
         return await _create(registry, obj, write)
-    admitted = copied(obj)
-    for _ in range(_NAME_ATTEMPTS - 1 if services.features.requests.retries_names else 0):
+    if not services.features.requests.retries_names:
+        return await _create(registry, obj, write)
+    for _ in range(_NAME_ATTEMPTS - 1):  # copies have no maps in common, such as a Job's labels
         try:
-            return await _create(registry, obj, write)
+            return await _create(registry, copied(obj), write)
         except StatusError as error:
             if error.reason != "AlreadyExists":
                 raise
-        obj = copied(admitted)
-    return await _create(registry, obj, write)
+    return await _create(registry, copied(obj), write)
 
 
 def _check_definition(registry: Registry, write: WriteRequest, name: str) -> None:

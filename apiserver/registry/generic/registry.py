@@ -357,7 +357,8 @@ async def commit(
     object is new.
     """
     services, codec = registry.services, registry.services.codec
-    value, served_as = await codec.stored(registry.resource, obj)
+    defaults = registry.strategy.loses_defaults
+    value, served_as = await codec.stored(registry.resource, obj, defaults=defaults)
     if over is not None and registry.resource.custom and codec.holds(over.value, value):
         await confirm(services.store, over)
         found = registry.object(over)

@@ -119,6 +119,8 @@ class Strategy:
     counts_dropped_fields: ClassVar[bool] = (
         False  # what a change loses, to a gate for one, counts for the generation
     )
+    counts_empty_lists: ClassVar[bool] = False  # for the generation: upstream compares with reflect.DeepEqual
+    loses_defaults: ClassVar[bool] = False  # by what is reset: stored without them, and read with them
     exclusive: ClassVar[bool] = False  # objects share some values with no other: creates under way count, too
     weight: ClassVar[int] = 1  # cost of checking a byte, relative to other kinds: some compile expressions
     first_generation: ClassVar[int] = 1  # of a kind that counts them; 0: the first change makes it 1
@@ -239,6 +241,10 @@ class Strategy:
 
     def update_warnings(self, new: Object, old: Object, ctx: StrategyContext) -> list[str]:
         return self.warnings(new, ctx)
+
+    def drops_disabled(self, ctx: StrategyContext) -> bool:
+        """An update loses the fields of gates that are off."""
+        return True
 
     def counts_generation(self, ctx: StrategyContext) -> bool:
         """`metadata.generation` starts at 1 and grows with changes outside metadata and status."""

@@ -6,10 +6,12 @@ storage/etcd3/store.go (GuaranteedUpdate), 1.36.
 
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import Any
 
 from kubeskew.apimachinery import errors, field
 from kubeskew.apimachinery.errors import GroupKind, StatusError
 from kubeskew.apimachinery.go_formats import parse_uint
+from kubeskew.apimachinery.golang.roundtrip import holds_empties
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver import admission
 from kubeskew.apiserver.apply.managedfields.entries import keep_times_of_no_change
@@ -35,6 +37,7 @@ Transform = Callable[[Object | None], Awaitable[Object]]
 
 # Metadata that a new object does not take from an update or apply; that of a deletion by a known bug.
 _NOT_GIVEN = SYSTEM_METADATA
+_NOTHING: tuple[Any, ...] = (None, [], {})
 _OF_DELETION = ("deletionTimestamp", "deletionGracePeriodSeconds")
 
 
@@ -140,7 +143,8 @@ def _check_revision(registry: Registry, new: Object, entry: Entry, write: WriteR
     if not revision:
         requested = write.requested or registry.resource
         if not registry.strategy.takes_unconditional_update(requested.version):
-            problem = field.invalid("metadata.resourceVersion", 0, "must be specified for an update")
+            number = 0 if registry.services.features.internal.escapes else field.Unquoted("0x0")  # a uint64
+            problem = field.invalid("metadata.resourceVersion", number, "must be specified for an update")
             kind = GroupKind(*registry.requested_resource(write))  # upstream names the resource here
             raise errors.invalid(kind, entry.key.name, [problem])
         new["metadata"]["resourceVersion"] = str(entry.revision)
@@ -175,19 +179,43 @@ def complete_and_check(strategy: Strategy, new: Object, old: Object, ctx: Strate
         metadata["generation"] = generation
     metadata.pop("selfLink", None)  # never stored
     counts, ignored = strategy.counts_generation(ctx), strategy.generation_ignores
-    changed = counts and strategy.counts_dropped_fields and _differs(new, old, ignored)
+    built_in = not ctx.resource.custom
+    changed = counts and strategy.counts_dropped_fields and _differs(new, old, ignored, built_in=built_in)
+    emptied = counts and strategy.counts_empty_lists and _holds_empties(new, ignored)
     strategy.prepare_for_update(new, old, ctx)
-    checks.drop_disabled_fields(new, old, ctx)
-    if changed or (counts and not strategy.counts_dropped_fields and _differs(new, old, ignored)):
+    if strategy.drops_disabled(ctx):
+        checks.drop_disabled_fields(new, old, ctx)
+    if (
+        changed
+        or emptied
+        or (counts and not strategy.counts_dropped_fields and _differs(new, old, ignored, built_in=built_in))
+    ):
         new["metadata"]["generation"] = (generation or 0) + 1  # dropping may have made it anew
     checks.complete(new, ctx.resource)
     checks.check_change(strategy, new, old, ctx)
 
 
-def _differs(new: Object, old: Object, ignored: frozenset[str]) -> bool:
+def _holds_empties(new: Object, ignored: frozenset[str]) -> bool:
+    """Old objects have none: what is stored loses them."""
+    return any(holds_empties(value) for name, value in new.items() if name not in ignored)
+
+
+def _differs(new: Object, old: Object, ignored: frozenset[str], *, built_in: bool) -> bool:
     """A deletion counts by itself, when it is marked."""
     names = (new.keys() | old.keys()) - ignored - {"apiVersion", "kind"}
-    return any(new.get(name) != old.get(name) for name in names)
+    return any(
+        new.get(name) != old.get(name) and not (built_in and _alike(new.get(name), old.get(name)))
+        for name in sorted(names)
+    )
+
+
+def _alike(new: Any, old: Any) -> bool:
+    """An empty list or map counts as none, as in upstream's Semantic.DeepEqual."""
+    if isinstance(new, dict) and isinstance(old, dict):
+        return all(_alike(new.get(name), old.get(name)) for name in new.keys() | old.keys())
+    if isinstance(new, list) and isinstance(old, list):
+        return len(new) == len(old) and all(map(_alike, new, old))
+    return bool(new == old) or (new in _NOTHING and old in _NOTHING)
 
 
 def should_delete_during_update(registry: Registry, new: Object, old: Object) -> bool:

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, index, invalid, not_supported, required
+from kubeskew.apimachinery.golang.roundtrip import given
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.generic.builtin import HandwrittenBuiltIn, SpecKeptStatus, WithGeneration
 from kubeskew.apiserver.registry.generic.strategy import Check, Strategy, StrategyContext
@@ -66,7 +67,7 @@ def _is_relaxed(name: str) -> bool:
 def spec_errors(spec: Object, path: str, lenient: IngressValidationOptions) -> Iterator[FieldError]:
     rules, backend = spec.get("rules") or [], spec.get("defaultBackend")
     if not rules and backend is None:
-        yield invalid(path, spec.get("rules"), "either `defaultBackend` or `rules` must be specified")
+        yield invalid(path, given(spec, "rules"), "either `defaultBackend` or `rules` must be specified")
     if backend is not None:
         yield from _backend(backend, child(path, "defaultBackend"), lenient)
     for position, rule in enumerate(rules):

@@ -124,6 +124,8 @@ def policy_warnings(spec: Object) -> list[str]:
 
 
 class NetworkPolicyStrategy(ValidatedAsNew, WithGeneration):
+    counts_empty_lists = True
+
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         strict = ctx.features.strict_addresses
         return list(policy_errors(obj.get("spec") or {}, strict=strict))

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, InternalValue, child, duplicate, index, invalid, required
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.generic.builtin import ValidatedAsNew
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
@@ -17,8 +18,8 @@ from kubeskew.apiserver.registry.shared.repeats import repeats
 from kubeskew.apiserver.registry.tables.cells import Cells, Subject
 
 
-def runtime_class_errors(obj: Object, *, handler_required: bool) -> Iterator[FieldError]:
-    """`handler_required`: an empty handler is none, not a bad one."""
+def runtime_class_errors(obj: Object, features: Features) -> Iterator[FieldError]:
+    handler_required = features.kinds.handlers_required  # an empty handler is none, not a bad one
     handler = obj.get("handler") or ""
     if handler_required and not handler:
         yield required("handler")
@@ -30,18 +31,21 @@ def runtime_class_errors(obj: Object, *, handler_required: bool) -> Iterator[Fie
         yield from amounts.requirement_errors(limits, set(), "overhead")
     scheduling = obj.get("scheduling")
     if scheduling is not None:
-        yield from _scheduling_errors(scheduling, "scheduling")
+        yield from _scheduling_errors(scheduling, "scheduling", features)
 
 
-def _scheduling_errors(scheduling: Object, path: str) -> Iterator[FieldError]:
+def _scheduling_errors(scheduling: Object, path: str, features: Features) -> Iterator[FieldError]:
     at = child(path, "nodeSelector")
     selector = scheduling.get("nodeSelector") or {}
     for name in sorted(selector):
         yield from (invalid(at, name, text) for text in names.qualified_name(name))
         yield from (invalid(at, selector[name], text) for text in names.label_value(selector[name]))
     tolerations = scheduling.get("tolerations") or []
+    comparisons = False if features.pods.names_comparisons else None
+    yield from toleration_errors(
+        tolerations, child(path, features.kinds.tolerations_path), comparisons=comparisons
+    )
     at = child(path, "tolerations")
-    yield from toleration_errors(tolerations, at)
     for position in sorted(repeats(frozenset(toleration.items()) for toleration in tolerations)):
         yield duplicate(index(at, position), InternalValue(tolerations[position], "core.Toleration"))
 
@@ -57,8 +61,7 @@ class RuntimeClassStrategy(ValidatedAsNew):
     allow_unconditional_update = False
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        wanted = ctx.features.kinds.handlers_required
-        return list(runtime_class_errors(obj, handler_required=wanted))
+        return list(runtime_class_errors(obj, ctx.features))
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(runtime_class_update_errors(new, old))

@@ -196,6 +196,9 @@ def _check_kind(
     gvk = GroupVersionKind(group, version, value.get("kind") or resource.kind)
     if (gvk.group, gvk.kind) == (resource.group, resource.kind) and scope.services.table.by_kind(*gvk):
         return
+    other = scope.services.table.by_kind(*gvk)
+    if other is not None:  # it is read before it is converted
+        decode(value, gvk, other.schema, _IGNORE)
     if not decoder.is_registered(gvk, scope.services.table):
         why = f'no kind "{gvk.kind}" is registered for version "{gvk.api_version}" in {_SCHEME}'
     else:

@@ -186,6 +186,7 @@ def table(
         metadata=metadata,
         no_headers=not header,
         unknown_init_panics=scope.services.features.pods.unknown_init_panics,
+        shows_architecture=scope.services.features.pods.shows_architecture,
     )
 
 

@@ -17,6 +17,7 @@ from kubeskew.apimachinery.conversion.scheme import CONVERTERS
 from kubeskew.apimachinery.field import (
     ErrorType,
     FieldError,
+    Named,
     child,
     duplicate,
     forbidden,
@@ -247,7 +248,7 @@ def fully_qualified(value: str, path: str, rules: DRAFeatures) -> Iterator[Field
     if "/" in value or not (value or rules.declarative_validation):
         return
     if rules.declarative_validation:
-        yield invalid(path, value, _FULL_TEXT)
+        yield invalid(path, Named(value), _FULL_TEXT)
     elif rules.current_wording:
         yield invalid(path, value, "must include a domain")
     else:

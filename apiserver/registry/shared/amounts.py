@@ -11,6 +11,7 @@ from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import (
     ErrorType,
     FieldError,
+    Stringer,
     child,
     duplicate,
     forbidden,
@@ -59,17 +60,17 @@ NameCheck = Callable[[str, str], Iterator[FieldError]]
 
 def name_errors(name: str, path: str) -> Iterator[FieldError]:
     texts = names.qualified_name(name)
-    yield from (invalid(path, name, text) for text in texts)
+    yield from (invalid(path, Stringer(name), text) for text in texts)
     if not texts and "/" not in name and name not in _STANDARD and not name.startswith(QUOTA_PAGES):
-        yield invalid(path, name, "must be a standard resource type or fully qualified")
+        yield invalid(path, Stringer(name), "must be a standard resource type or fully qualified")
 
 
 def container_name_errors(name: str, path: str) -> Iterator[FieldError]:
     yield from name_errors(name, path)
     if "/" not in name and name not in _CONTAINER and not name.startswith(HUGEPAGES):
-        yield invalid(path, name, "must be a standard resource for containers")
+        yield invalid(path, Stringer(name), "must be a standard resource for containers")
     elif "/" in name and not is_native(name) and not is_extended_resource(name):
-        yield invalid(path, name, "doesn't follow extended resource name standard")
+        yield invalid(path, Stringer(name), "doesn't follow extended resource name standard")
 
 
 def amount_errors(name: str, text: str, path: str) -> list[FieldError]:

@@ -30,7 +30,6 @@ _INSIDE: Mapping[str, Mapping[str, Any]] = {
     "seccompProfile": _SECCOMP,
     "appArmorProfile": _SECCOMP,
 }
-_REQUIREMENT = {"key": "", "operator": "", "values": None}
 _TRUST_BUNDLE = {"name": None, "signerName": None, "labelSelector": None, "optional": None, "path": ""}
 _ADDRESS = {"type": "", "address": ""}
 
@@ -101,15 +100,6 @@ def cluster_trust_bundle(projection: Object) -> Object:
 
 def node_address(address: Object) -> Object:
     return _shown(address, _ADDRESS)
-
-
-def node_term(term: Object) -> Object:
-    return {
-        _go_name(name): [_shown(requirement, _REQUIREMENT) for requirement in term[name]]
-        if term.get(name)
-        else None
-        for name in ("matchExpressions", "matchFields")
-    }
 
 
 def update_strategy(strategy: Object, rolling: tuple[str, ...]) -> Object:

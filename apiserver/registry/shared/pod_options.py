@@ -41,6 +41,11 @@ class PodOptions:
     sidecar_resize: bool
     any_affinity_values: bool
 
+    @property
+    def known_comparisons(self) -> bool | None:
+        """None if the release does not know such operators of tolerations."""
+        return self.comparisons if self.features.names_comparisons or self.comparisons else None
+
 
 _WIDENED = tuple(field.name for field in fields(PodOptions))[2:]
 

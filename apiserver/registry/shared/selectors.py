@@ -7,7 +7,7 @@ k8s.io/kubernetes/pkg/api/node/util.go and pkg/api/storage/util.go, 1.36.
 from collections.abc import Iterator
 
 from kubeskew.apimachinery import names
-from kubeskew.apimachinery.field import FieldError, child, forbidden, index, invalid, required
+from kubeskew.apimachinery.field import FieldError, Named, child, forbidden, index, invalid, required
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.selectors.nodes import have_impossible_values
 
@@ -68,7 +68,7 @@ def _expression(expression: Object, path: str) -> Iterator[FieldError]:
                 child(path, "values"), "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
             )
     else:
-        yield invalid(child(path, "operator"), operator, NO_OPERATOR)
+        yield invalid(child(path, "operator"), Named(operator), NO_OPERATOR)
     name = expression.get("key") or ""
     yield from (invalid(child(path, "key"), name, text) for text in names.qualified_name(name))
     for position, value in enumerate(values):
@@ -103,7 +103,7 @@ def node_term_errors(term: Object, path: str, *, any_value: bool = False) -> Ite
 def _node_field(expression: Object, path: str) -> Iterator[FieldError]:
     operator, values = expression.get("operator") or "", expression.get("values") or []
     if operator not in {"In", "NotIn"}:
-        yield invalid(child(path, "operator"), operator, NO_OPERATOR)
+        yield invalid(child(path, "operator"), Named(operator), NO_OPERATOR)
     elif len(values) != 1:
         text = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
         yield required(child(path, "values"), text)
@@ -128,7 +128,7 @@ def _node_expression(expression: Object, path: str, *, any_value: bool) -> Itera
         if len(values) != 1:
             yield required(at, "must be specified single value when `operator` is 'Lt' or 'Gt'")
     else:
-        yield invalid(child(path, "operator"), operator, NO_OPERATOR)
+        yield invalid(child(path, "operator"), Named(operator), NO_OPERATOR)
     name = expression.get("key") or ""
     yield from (invalid(child(path, "key"), name, text) for text in names.qualified_name(name))
     if any_value:

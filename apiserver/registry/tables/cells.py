@@ -70,6 +70,7 @@ class Subject:
 
     obj: Object
     now: datetime
+    shows_architecture: bool = False  # of a node, behind its kernel's version
     unknown_init_panics: bool = False  # a status of an init container that the pod does not have
 
     def at(self, *path: str) -> Any:

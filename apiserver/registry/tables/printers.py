@@ -46,6 +46,7 @@ class Printer:
     cells: Callable[[Subject], list[Cell]]
     conditions: Callable[[Object], list[Object]] = lambda _: []
     ordered: Callable[[Sequence[Object]], Sequence[Object]] = lambda objects: objects
+    null_rows: bool = False  # of an empty list
 
 
 def printer_for(resource: Resource, kind: GroupKind) -> Printer:
@@ -76,7 +77,7 @@ def row_conditions_of(kind: GroupKind) -> Callable[[Object], list[Object]]:
 def _printer(kind: GroupKind, version: str, columns: tuple[Column, ...]) -> Printer:
     columns = columns or _COLUMNS.get(kind, ())
     if not columns:
-        return Printer((custom.NAME, _CREATED_AT), _name_and_creation)
+        return Printer((custom.NAME, _CREATED_AT), _name_and_creation, null_rows=True)
     names = [column.name for column in columns]
     cells = _by_name((*names, *_BEYOND_COLUMNS.get(kind, ())), cells_of(kind, version) or _nothing_more)
     if kind == _FLOW_SCHEMA:

@@ -28,24 +28,27 @@ def render(
     no_headers: bool = False,
     version: str = "v1",
     unknown_init_panics: bool = False,
+    shows_architecture: bool = False,
 ) -> Object:
     """A Table of `meta.k8s.io/{version}` has one row per object; `metadata` is that of the list.
 
     The objects are as served in the resource's version, or are its Scales. `include_object` names what a row
     has besides its cells: nothing (None), the metadata, or the object; raises 400 for any other.
-    `unknown_init_panics` is as in `Subject`.
+    The last two are as in `Subject`.
     """
     if include_object and include_object not in _INCLUDES:
         raise errors.bad_request(_wrong_include(include_object))
     printer = printer_for(resource, _kind(resource, objects))
-    subjects = [Subject(obj, now, unknown_init_panics) for obj in printer.ordered(objects)]
+    subjects = [
+        Subject(obj, now, shows_architecture, unknown_init_panics) for obj in printer.ordered(objects)
+    ]
     rows = [_row(printer, subject, include_object, version) for subject in subjects]
     return {
         "kind": "Table",
         "apiVersion": f"meta.k8s.io/{version}",
         "metadata": metadata,
         "columnDefinitions": None if no_headers else [_definition(column) for column in printer.columns],
-        "rows": rows,
+        "rows": None if printer.null_rows and not rows else rows,
     }
 
 

@@ -6,7 +6,7 @@ Source: pkg/apis/batch/validation (validateJobStatus, ValidateJobStatusUpdate) a
 
 from collections.abc import Iterator
 
-from kubeskew.apimachinery.field import OMITTED, FieldError, child, duplicate, index, invalid, required
+from kubeskew.apimachinery.field import OMITTED, FieldError, Named, child, duplicate, index, invalid, required
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.batch.job.validation import IndexesError, index_intervals, index_overlap
 from kubeskew.apiserver.registry.shared.amounts import NOT_NEGATIVE
@@ -136,7 +136,7 @@ def _indexes(job: _Job, changed: set[str]) -> Iterator[FieldError]:
     done, failed = job.status.get("completedIndexes") or "", job.status.get("failedIndexes")
     for name, text, asked in (
         ("completedIndexes", done, True),
-        ("failedIndexes", failed or "", per_index and failed is not None),
+        ("failedIndexes", Named(failed or ""), per_index and failed is not None),  # a pointer in Go
     ):
         if name in changed and completions is not None and asked:
             try:
@@ -150,13 +150,13 @@ def _indexes(job: _Job, changed: set[str]) -> Iterator[FieldError]:
         return
     if not per_index and "failedIndexes" in changed:
         text = "cannot set non-null failedIndexes when backoffLimitPerIndex is null"
-        yield invalid("status.failedIndexes", failed, text)
+        yield invalid("status.failedIndexes", Named(failed), text)
     if completions is None or not (done and failed):
         return
     found = index_overlap(done, failed, completions)
     if found is not None:
         text = f"failedIndexes and completedIndexes overlap at index: {found}"
-        yield invalid("status.failedIndexes", failed, text)
+        yield invalid("status.failedIndexes", Named(failed), text)
 
 
 def _success(job: _Job) -> Iterator[FieldError]:

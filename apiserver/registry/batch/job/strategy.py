@@ -79,6 +79,7 @@ class JobStrategy(WithGeneration):
     """Jobs select pods by their own uid, unless they have another selector."""
 
     status = JobStatus
+    loses_defaults = True  # its labels, which are the template's
     update_checks = (Check.METADATA, *UPDATE_AS_NEW)
     field_labels = ("status.successful",)
     default_propagation = "Orphan"
@@ -103,8 +104,6 @@ class JobStrategy(WithGeneration):
             labels.setdefault(prefix + _CONTROLLER_UID, metadata["uid"])
         selector = spec["selector"] = spec.get("selector") or {}
         selector.setdefault("matchLabels", {}).setdefault(prefixes[-1] + _CONTROLLER_UID, metadata["uid"])
-        if not metadata.get("labels"):  # the default that upstream applies when it reads the job back
-            metadata["labels"] = dict(labels)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         prefixed = ctx.features.workloads.prefixed_job_labels

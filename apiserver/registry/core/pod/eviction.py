@@ -265,7 +265,6 @@ class Eviction:
 
     async def _mark(self, how: Object) -> WriteResult:
         registry, namespace = self._scope.registry, self._request.info.namespace
-        tracked = self._scope.services.features.pods.observed_generation
         now = timestamp(self._scope.services.environment.clock.now())
 
         async def attempt(entry: Entry | None) -> WriteResult:
@@ -273,7 +272,7 @@ class Eviction:
                 raise not_found(registry.resource.group_resource, self._name)
             generic_delete.check_preconditions(registry, entry, how)
             pod = registry.object(entry)
-            if not _set_target(pod, now, tracked=tracked):
+            if not _set_target(pod, now):
                 return WriteResult(pod, entry.revision, entry.value)
             write = self._write()
             write.dry_run = False  # a dry run marks the pod all the same
@@ -287,16 +286,11 @@ class Eviction:
         return write
 
 
-def _set_target(pod: Object, now: str, *, tracked: bool) -> bool:
-    """False means that the pod has the condition already.
-
-    `tracked`: conditions have the generation of the pod that they describe.
-    """
+def _set_target(pod: Object, now: str) -> bool:
+    """False means that the pod has the condition already, which has no generation."""
     status = pod.setdefault("status", {})
     new: Object = {"type": "DisruptionTarget", "status": "True", "reason": _REASON, "message": _MESSAGE}
     new |= {"lastProbeTime": None, "lastTransitionTime": now}
-    if tracked:
-        new["observedGeneration"] = pod["metadata"].get("generation", 0)
     before = status.get("conditions") or []
     status["conditions"] = with_condition(before, new)
     return bool(status["conditions"] != before)

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 
 from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import (
+    OMITTED,
+    ErrorType,
     FieldError,
     child,
     duplicate,
@@ -21,7 +23,7 @@ from kubeskew.apimachinery.field import (
 )
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.object_meta import IMMUTABLE
-from kubeskew.apiserver.registry.shared.addresses import ip_errors, is_dual_stack
+from kubeskew.apiserver.registry.shared.addresses import ip_errors, is_dual_stack, parse
 from kubeskew.apiserver.registry.shared.pod_options import PodOptions
 from kubeskew.apiserver.registry.shared.podtemplate.security import (
     MAX_ID,
@@ -242,7 +244,12 @@ def _addresses(status: Object, before: Object, options: PodOptions) -> Iterator[
         known = [address.get("ip") or "" for address in before.get(field) or ()]
         for position, text in enumerate(found):
             yield from ip_errors(index(at, position), text, strict=options.strict_addresses, known=known)
-        if len(found) > 1 and (not is_dual_stack(found) or len(found) > 2):
+        unreadable = next((position for position, text in enumerate(found) if parse(text) is None), None)
+        if len(found) > 1 and unreadable is not None:
+            why = f"invalid IP[{unreadable}]: {found[unreadable]}"
+            text = f"failed to check for dual stack with error:{why}"
+            yield FieldError(ErrorType.INTERNAL, at, OMITTED, text)
+        if len(found) > 1 and (unreadable is not None or not is_dual_stack(found) or len(found) > 2):
             shown = [{"IP": text} for text in found]
             yield invalid(at, shown, "may specify no more than one IP for each IP family")
         for position in sorted(repeats(found)):

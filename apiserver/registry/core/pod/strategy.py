@@ -40,6 +40,7 @@ from kubeskew.apiserver.registry.shared.podtemplate.security import (
 )
 from kubeskew.apiserver.registry.shared.podtemplate.validation import pod_spec_errors
 from kubeskew.apiserver.registry.tables.cells import NONE, Cells, Subject, ago, at
+from kubeskew.apiserver.storage.encoding import copied
 
 _QOS_RESOURCES = ("cpu", "memory")
 _INITIALIZING = "PodInitializing"
@@ -195,6 +196,9 @@ class PodStatusStrategy(StatusStrategy):
 
     kept_metadata = ("ownerReferences",)
 
+    def drops_disabled(self, ctx: StrategyContext) -> bool:
+        return ctx.features.pods.drops_disabled_status
+
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
         super().prepare_for_update(new, old, ctx)
         new["metadata"].pop("deletionTimestamp", None)
@@ -217,7 +221,12 @@ class PodStatusStrategy(StatusStrategy):
 class PodPartStrategy(Strategy):
     """Subresources change a part of a pod; the metadata of a status write stays."""
 
-    def keep_rest(self, new: Object, old: Object) -> None:
+    def keep_rest(self, new: Object, old: Object, ctx: StrategyContext) -> None:
+        if ctx.features.pods.parts_keep_metadata:
+            given = new["metadata"]
+            new["metadata"] = copied(old["metadata"])
+            for name in ("name", "namespace", "uid", "resourceVersion"):
+                keep(new["metadata"], given, name)
         for name in sorted((new.keys() | old.keys()) - {"apiVersion", "kind", "metadata"}):
             keep(new, old, name)
         for name in StatusStrategy.kept_metadata:
@@ -235,7 +244,7 @@ class EphemeralContainersStrategy(PodPartStrategy):
 
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
         added = (new.get("spec") or {}).get("ephemeralContainers")
-        self.keep_rest(new, old)
+        self.keep_rest(new, old, ctx)
         if added:
             new["spec"]["ephemeralContainers"] = added
         else:
@@ -257,7 +266,7 @@ class ResizeStrategy(PodPartStrategy):
         asked = {name: wanted.get(name) or [] for name in fields}
         if any(len(asked[name]) != len(old["spec"].get(name) or []) for name in fields):
             return  # validation reports it
-        self.keep_rest(new, old)
+        self.keep_rest(new, old, ctx)
         if ctx.features.pods.pod_resize:
             keep(new["spec"], wanted, "resources")
         for name, others in asked.items():

@@ -10,12 +10,21 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from kubeskew.apimachinery import names
-from kubeskew.apimachinery.field import ROOT, FieldError, child, forbidden, index, invalid, key, required
+from kubeskew.apimachinery.field import (
+    ROOT,
+    FieldError,
+    InternalValue,
+    child,
+    forbidden,
+    index,
+    invalid,
+    key,
+    required,
+)
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.pod_resources import is_sidecar
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apiserver.features import PodFeatures
-from kubeskew.apiserver.registry.shared.internal_values import node_term
 from kubeskew.apiserver.registry.shared.pod_options import PodOptions
 from kubeskew.apiserver.registry.shared.podtemplate.security import (
     APP_ARMOR,
@@ -129,12 +138,13 @@ def narrowing_errors(new: Object, old: Object) -> Iterator[FieldError]:
 def _term_errors(new: list[Object], old: list[Object]) -> Iterator[FieldError]:
     if old and len(old) != len(new):
         text = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
-        yield invalid(_NODE_TERMS, [node_term(term) for term in new], text)
+        yield invalid(_NODE_TERMS, InternalValue(new, "[core.NodeSelectorTerm"), text)
         return
     for position, before in enumerate(old):
         if not _only_grows(new[position], before):
             text = "only additions are allowed (no mutations or deletions)"
-            yield invalid(index(_NODE_TERMS, position), node_term(new[position]), text)
+            shown = InternalValue(new[position], "core.NodeSelectorTerm")
+            yield invalid(index(_NODE_TERMS, position), shown, text)
 
 
 def _only_grows(new: Object, old: Object) -> bool:
@@ -237,7 +247,7 @@ def _toleration_errors(new: Object, old: Object, options: PodOptions) -> Iterato
         text = "existing toleration can not be modified except its tolerationSeconds"
         yield forbidden("spec.tolerations", text)
     else:
-        compare = options.comparisons
+        compare = options.known_comparisons
         yield from toleration_errors(found, "spec.tolerations", comparisons=compare)
 
 
@@ -269,12 +279,13 @@ def munge(new: Object, old: Object) -> Object:
 def put_back_amounts(munged: Object, old: Object) -> None:
     """The containers' amounts of CPU and memory become what they were.
 
-    A list that was not there goes, with all that is in it now; claims and resources that are no CPU and no
-    memory are those of the new container.
+    A list that was not there goes, with all that is in it now; resources that are no CPU and no memory are
+    those of the new container, which loses its claims.
     """
     for container, before in zip(munged.get("containers") or [], old.get("containers") or [], strict=False):
         had = before.get("resources") or {}
         resources = dict(container.get("resources") or {})
+        resources.pop("claims", None)
         for kind in ("limits", "requests"):
             amounts = _munged_amounts(resources.get(kind), had.get(kind))
             if amounts is None:
@@ -368,7 +379,7 @@ def _pod_level_errors(munged: Object, old: Object) -> Iterator[FieldError]:
     for kind in ("requests", "limits"):
         if set((before or {}).get(kind) or {}) - set((after or {}).get(kind) or {}):
             yield forbidden(f"spec.resources.{kind}", f"pod-level resource {kind} cannot be removed")
-    _put_back(munged, old)
+    _put_back(munged, old, keeps_claims=True)
     if munged.get("resources") != before:
         yield forbidden("spec", "only cpu and memory resources are mutable at pod-level")
 
@@ -434,8 +445,11 @@ def _memory_policy(container: Object) -> str:
     return "NotRequired"
 
 
-def _put_back(after: Object, before: Object) -> None:
+def _put_back(after: Object, before: Object, *, keeps_claims: bool = False) -> None:
+    """The claims of containers are left out, as if there had been none before."""
     resources = copy.deepcopy(after.get("resources") or {})
+    if not keeps_claims:
+        resources.pop("claims", None)
     for kind in ("requests", "limits"):
         amounts = {n: v for n, v in (resources.get(kind) or {}).items() if n not in _MUTABLE}
         was = (before.get("resources") or {}).get(kind) or {}

@@ -12,6 +12,7 @@ from typing import Any
 
 from kubeskew.apimachinery.field import (
     FieldError,
+    InternalValue,
     child,
     duplicate,
     forbidden,
@@ -29,7 +30,6 @@ from kubeskew.apiserver.registry.resource import devices
 from kubeskew.apiserver.registry.resource.devices import binding_condition_errors, taint_errors
 from kubeskew.apiserver.registry.shared import selectors
 from kubeskew.apiserver.registry.shared.formats import NOT_SEMVER, SEMVER
-from kubeskew.apiserver.registry.shared.internal_values import node_term
 
 MAX_VALID_VALUES = 10
 _MOST = 2**63 - 1
@@ -436,7 +436,7 @@ def one_term_errors(selector: Object, path: str, rules: DRAFeatures) -> Iterator
     terms = selector.get("nodeSelectorTerms") or []
     if len(terms) != 1:
         kind = "node selector" if rules.current_wording else "selector"
-        shown = [node_term(term) for term in terms]
+        shown = InternalValue(selector.get("nodeSelectorTerms"), "[core.NodeSelectorTerm")
         yield invalid(child(path, "nodeSelectorTerms"), shown, f"must have exactly one {kind} term")
 
 

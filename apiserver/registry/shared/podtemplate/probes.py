@@ -63,6 +63,9 @@ def lifecycle_errors(
         yield from _signal(signal, system, child(path, "stopSignal"))
 
 
+_ZERO_SLEEP = ". Enable AllowPodLifecycleSleepActionZeroValue feature gate for zero sleep."
+
+
 def _sleep(sleep: Object, grace_seconds: int, path: str, options: PodOptions) -> Iterator[FieldError]:
     seconds = sleep.get("seconds") or 0
     least = 0 if options.zero_sleep else 1
@@ -71,8 +74,8 @@ def _sleep(sleep: Object, grace_seconds: int, path: str, options: PodOptions) ->
     text = f"must be non-negative and less than terminationGracePeriodSeconds ({grace_seconds})"
     if not options.zero_sleep:
         text = (
-            f"must be greater than 0 and less than terminationGracePeriodSeconds ({grace_seconds}). Enable "
-            "AllowPodLifecycleSleepActionZeroValue feature gate for zero sleep."
+            f"must be greater than 0 and less than terminationGracePeriodSeconds ({grace_seconds})"
+            f"{_ZERO_SLEEP if options.features.names_zero_sleep else ''}"
         )
     yield invalid(path, seconds, text)
 

@@ -205,9 +205,10 @@ def _spread_selector(constraint: Object, path: str, options: PodOptions) -> Iter
 
 
 def toleration_errors(
-    tolerations: list[Object], path: str, *, comparisons: bool = False
+    tolerations: list[Object], path: str, *, comparisons: bool | None = False
 ) -> Iterator[FieldError]:
-    """`comparisons`: Lt and Gt are operators too (gate TaintTolerationComparisonOperators)."""
+    """`comparisons`: Lt and Gt are operators too (gate TaintTolerationComparisonOperators); None if the
+    release does not know them."""
     for position, toleration in enumerate(tolerations):
         at = index(path, position)
         name, operator = toleration.get("key") or "", toleration.get("operator") or ""
@@ -225,7 +226,7 @@ def toleration_errors(
 
 
 def _operator_errors(
-    toleration: Object, operator: str, path: str, *, comparisons: bool
+    toleration: Object, operator: str, path: str, *, comparisons: bool | None
 ) -> Iterator[FieldError]:
     value, at = toleration.get("value") or "", child(path, "operator")
     if operator in {"", "Equal"}:
@@ -235,7 +236,7 @@ def _operator_errors(
     elif operator == "Exists":
         if value:
             yield invalid(at, value, "value must be empty when `operator` is 'Exists'")
-    elif operator not in {"Lt", "Gt"}:
+    elif operator not in {"Lt", "Gt"} or comparisons is None:
         yield not_supported(at, operator, _OPERATORS)
     elif not comparisons:
         yield not_supported(at, operator, (*_OPERATORS, "Lt", "Gt"))
@@ -566,7 +567,7 @@ def _names(spec: Object, path: str, options: PodOptions) -> Iterator[FieldError]
         yield from _bad_names(spec, path, ("hostname", "subdomain"), names.dns1123_label)
     if spec.get("tolerations"):
         found, at = spec["tolerations"], child(path, "tolerations")
-        yield from toleration_errors(found, at, comparisons=options.comparisons)
+        yield from toleration_errors(found, at, comparisons=options.known_comparisons)
     if spec.get("hostAliases"):
         yield from alias_errors(spec["hostAliases"], child(path, "hostAliases"), options)
     if spec.get("priorityClassName"):

@@ -4,6 +4,7 @@ Source: core validation (ValidatePersistentVolumeSpec, …Update) and pkg/volume
 """
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import (
@@ -267,7 +268,7 @@ def update_errors(new: Object, old: Object, types: InternalTypes) -> Iterator[Fi
     if new.get("volumeMode") != old.get("volumeMode"):
         yield invalid("volumeMode", new.get("volumeMode"), IMMUTABLE)
     affinity, was = new.get("nodeAffinity"), old.get("nodeAffinity")
-    if was is not None and affinity != was and _renamed(was, affinity) != affinity:
+    if was is not None and not _only_renames(was, affinity):
         text = "field is immutable, except for updating from beta label to GA"
         yield invalid("nodeAffinity", InternalValue(affinity, "*core.VolumeNodeAffinity"), text)
     if old.get("volumeAttributesClassName") is not None and new.get("volumeAttributesClassName") is None:
@@ -277,23 +278,21 @@ def update_errors(new: Object, old: Object, types: InternalTypes) -> Iterator[Fi
 def _let_in_expansion_secret(after: Object, before: Object) -> None:
     now, then = after.get("csi"), before.get("csi")
     if now and then and then.get("controllerExpandSecretRef") is None:
-        after["csi"] = {name: value for name, value in now.items() if name != "controllerExpandSecretRef"}
+        after["csi"] = now.copy()
+        after["csi"].pop("controllerExpandSecretRef", None)
 
 
-def _renamed(old: Object, new: Object | None) -> Object:
-    """Beta labels of the old affinity are renamed if the new one has them under their later names."""
-    terms = (((new or {}).get("required") or {}).get("nodeSelectorTerms")) or []
-    names_now = {expression.get("key") for term in terms for expression in term.get("matchExpressions") or ()}
-    required_terms = ((old.get("required") or {}).get("nodeSelectorTerms")) or []
+def _only_renames(old: Any, new: Any) -> bool:
+    """True if nothing but keys of requirements changed, beta labels to those that followed them.
 
-    def renamed(expression: Object) -> Object:
-        later = _BETA_LABELS.get(expression.get("key") or "")
-        return {**expression, "key": later} if later in names_now else expression
-
-    changed = [
-        {**term, "matchExpressions": [renamed(expression) for expression in term["matchExpressions"]]}
-        if term.get("matchExpressions")
-        else term
-        for term in required_terms
-    ]
-    return {**old, "required": {**(old.get("required") or {}), "nodeSelectorTerms": changed}}
+    Other keys were followed by none, so that an empty key may stand for each.
+    """
+    if isinstance(old, list) and isinstance(new, list):
+        return len(old) == len(new) and all(map(_only_renames, old, new))
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return bool(old == new)
+    if "operator" in old or "operator" in new:  # a requirement
+        if _BETA_LABELS.get(old.get("key") or "", "") == (new.get("key") or ""):
+            old = {**old, "key": new.get("key")}
+        return {**old, "key": old.get("key") or ""} == {**new, "key": new.get("key") or ""}
+    return old.keys() == new.keys() and all(_only_renames(old[name], new[name]) for name in old)

@@ -89,6 +89,8 @@ def _create(path: list[str], body: Any) -> dict[str, Any]:
     errors = strategy.check_new(obj, ctx, strategy.metadata_errors(obj, ctx))
     if errors:
         raise invalid(resource.group_kind, metadata["name"], errors)
+    if strategy.loses_defaults:  # the answer is read from what was stored
+        obj = apply_defaults(obj, resource.schema, context)
     return convert(obj, served.gvk, catalogue)
 
 

@@ -233,7 +233,7 @@ def test_devices_of_slices(minor: int, device: Any, fields: Any, wanted: list[st
         (36, {"nodeName": ""}, ['spec.nodeName: Invalid value: "": must be either unset or set to a non-empty string', "spec: Required value: exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"]),
         (32, {"nodeName": ""}, ["spec: Required value: exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required"]),
         (32, {"allNodes": True}, ['spec: Invalid value: "{`nodeName`, `allNodes`}": exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required, but multiple fields are set']),
-        (36, {"nodeName": None, "nodeSelector": {}}, ["spec.nodeSelector.nodeSelectorTerms: Required value: must have at least one node selector term", "spec.nodeSelector.nodeSelectorTerms: Invalid value: []: must have exactly one node selector term"]),
+        (36, {"nodeName": None, "nodeSelector": {}}, ["spec.nodeSelector.nodeSelectorTerms: Required value: must have at least one node selector term", "spec.nodeSelector.nodeSelectorTerms: Invalid value: null: must have exactly one node selector term"]),
         (36, {"pool": {"name": "a//b", "resourceSliceCount": 1}}, [f'spec.pool.name: Invalid value: "": {SUBDOMAIN_TEXT}']),
         (36, {"sharedCounters": [{"name": f"s{n}", "counters": {"c": {"value": "1"}}} for n in range(9)]}, ["spec.sharedCounters: Too many: 9: must have at most 8 items"]),
         (36, {"sharedCounters": [{}]}, ["spec.sharedCounters[0].name: Required value", "spec.sharedCounters[0].counters: Required value"]),

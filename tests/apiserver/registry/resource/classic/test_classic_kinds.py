@@ -210,7 +210,7 @@ async def test_handles_hold_one_kind_of_data(group):
     at = "status.allocation.resourceHandles[0]"
     assert errors(refused) == [
         f"{at}.structuredData.results[0]: Required value: exactly one structured model field must be set",
-        f"{at}: Invalid value: null: data and structuredData are mutually exclusive",
+        f'{at}: Invalid value: "null": data and structuredData are mutually exclusive',
     ]
 
 
