@@ -116,7 +116,7 @@ def find_claim(namespace, name):
 
 
 async def test_cpus_and_memory_of_containers_are_listed(open_server):
-    """What a container has for itself, and what there is for all, near its NUMA node."""
+    """Containers have what is theirs alone, with its NUMA node, and the node has what there is for all."""
     channel, _ = await open_server()
     answer = await podresources.LIST.call(channel, v1.ListPodResourcesRequest(), timeout=5)
     found = {container.name: container for pod in answer.pod_resources[:1] for container in pod.containers}
