@@ -316,3 +316,16 @@ async def test_managers_of_ephemeral_containers(minor: int, managers: int) -> No
     finally:
         await close_server(server)
     assert len(answer.body["metadata"]["managedFields"]) == managers
+
+
+async def test_what_counts_for_a_generation(call) -> None:
+    """An empty list is none, and what is written otherwise in a raw field is another value."""
+    config = [{"opaque": {"driver": "d.example.com", "parameters": {"a": 1}}}]
+    path = "/apis/resource.k8s.io/v1/deviceclasses"
+    await call.post(path, {"metadata": {"name": "x"}, "spec": {"config": config}})
+    await call.post(path, {"metadata": {"name": "y"}, "spec": {}})
+    same = await call.put(f"{path}/y", {"metadata": {"name": "y"}, "spec": {"selectors": []}})
+    assert same.body["metadata"]["generation"] == 1
+    move = [{"op": "move", "path": "/spec/config", "from": "/spec/config"}]
+    written = await call.patch(f"{path}/x", move, "json")
+    assert written.body["metadata"]["generation"] == 2
