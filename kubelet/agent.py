@@ -152,7 +152,10 @@ class NodeAgent:
         self._settings = {**config.settings, **({"featureGates": gates} if gates else {})}
         self._layout = NodeLayout.under(root, config.name, sockets)
         self._files = files = JournalledFiles(self._layout.node, client.newest_revision)
-        runtime, images = runtime_of(config, self._layout, clock, environment.entropy, files)
+        runtime, images = runtime_of(
+            *(config, self._layout, clock, environment.entropy, files),
+            follows_events=self._features.follows_container_events,
+        )
         faults = RuntimeFaults(injector) if injector is not None else None
         self._runtime: RuntimeService = runtime if faults is None else FaultyRuntime(runtime, faults)
         pulled: ImageService = images if faults is None else FaultyImages(images, faults)
@@ -168,7 +171,8 @@ class NodeAgent:
             self._recorder,
             port=port,
             plugins=self._plugins,
-            not_ready=self._runtime_health.look,
+            not_ready=lambda: self._runtime_health.look() or self._runtime.problem(),
+            runtime_version=lambda: self._runtime.version,
         )
         self._statuses = StatusWriter(client, clock, owned_fields(self._features))
         self._dra = self._node_dra(environment, metrics, injector)

@@ -1,5 +1,6 @@
 """`kubeskew kubelet`: the fake node agent of one or many nodes, in the foreground."""
 
+import asyncio
 import functools
 import re
 from collections.abc import Callable
@@ -106,6 +107,12 @@ def _access_options(command: Callable[..., None]) -> Callable[..., None]:
     "socket's path cannot be longer than 108 bytes.",
 )
 @click.option(
+    "--container-runtime-endpoint",
+    default="",
+    metavar="unix:///PATH",
+    help="The socket of a container runtime that runs the pods of nodes whose entry names no runtime.",
+)
+@click.option(
     "--tls-cert-file", type=_FILE, default=None, help="The certificate of the nodes' HTTPS servers."
 )
 @click.option("--tls-private-key-file", type=_FILE, default=None, help="The private key of --tls-cert-file.")
@@ -121,6 +128,7 @@ def kubelet(
     nodes_file: Path,
     root_dir: Path,
     runtime_dir: Path | None,
+    container_runtime_endpoint: str,
     tls_cert_file: str | None,
     tls_private_key_file: str | None,
     client_ca_file: str | None,
@@ -135,6 +143,7 @@ def kubelet(
     \b
     kubeskew kubelet --kubeconfig .kubeskew/kubeconfig --nodes-file nodes.yaml --root-dir kubelet
     """
+    from kubeskew.kubelet.containers.remote.calls import endpoint_obstacle
     from kubeskew.kubelet.host import Host
     from kubeskew.kubelet.node.config import NodesFileError, load_nodes
     from kubeskew.kubelet.server.server import Credentials
@@ -145,11 +154,16 @@ def kubelet(
     elif tls_cert_file or tls_private_key_file or client_ca_file:
         raise click.UsageError("--tls-cert-file, --tls-private-key-file and --client-ca-file go together")
     try:
-        load_nodes(nodes_file)
+        nodes = load_nodes(nodes_file, container_runtime_endpoint)
     except NodesFileError as error:
         raise click.UsageError(str(error)) from error
+    for endpoint in sorted({node.endpoint for node in nodes if node.endpoint}):
+        if reason := asyncio.run(endpoint_obstacle(endpoint)):
+            raise click.UsageError(f"failed to run Kubelet: {reason}")
 
     async def main(ctx: ComponentContext) -> None:
-        await Host(ctx, nodes_file, root_dir, credentials, runtime_dir, access).run()
+        await Host(
+            *(ctx, nodes_file, root_dir, credentials, runtime_dir, access), container_runtime_endpoint
+        ).run()
 
     run_component("kubelet", options, main, announce=False)  # each node announces itself

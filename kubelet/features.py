@@ -202,6 +202,7 @@ class KubeletFeatures(FeatureTable):
     container: ContainerFeatures = part(ContainerFeatures)
 
     # Pods and their status
+    follows_container_events: bool = gate("EventedPLEG")  # of a runtime that speaks CRI
     knows_sleep_hooks: bool = since(29)
     runs_sleep_hooks: bool = gate("PodLifecycleSleepAction")  # else they succeed at once
     sidecars: bool = gate("SidecarContainers")  # init containers with restartPolicy Always

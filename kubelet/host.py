@@ -38,10 +38,13 @@ class Host:
         credentials: Credentials | None = None,
         sockets: Path | None = None,
         access: AccessOptions | None = None,
+        endpoint: str = "",
     ) -> None:
-        """Without `credentials` the nodes serve no logs, exec and the like; `sockets` as for NodeAgent."""
+        """Without `credentials` the nodes serve no logs, exec and the like; `sockets` as for NodeAgent,
+        `endpoint` as for `load_nodes`."""
         self._ctx = ctx
         self._nodes_file = nodes_file
+        self._endpoint = endpoint
         self._root = root
         self._sockets = sockets
         self._metrics = KubeletMetrics(ctx.health.registry)
@@ -68,7 +71,7 @@ class Host:
         ctx.health.add_page("/plugins", self.plugins)
         ctx.health.add_page("/resources", self.resources)
         ctx.reloads.append(self._reload.set)
-        await self.apply(load_nodes(self._nodes_file))
+        await self.apply(load_nodes(self._nodes_file, self._endpoint))
         counting = asyncio.create_task(self._count(), name="kubelet metrics")
         try:
             while await self._reload_requested():
@@ -216,7 +219,7 @@ class Host:
     async def _read_again(self) -> None:
         self._reload.clear()
         try:
-            await self.apply(load_nodes(self._nodes_file))
+            await self.apply(load_nodes(self._nodes_file, self._endpoint))
         except NodesFileError as error:
             log.error("nodes stay as they are: %s", error)
 

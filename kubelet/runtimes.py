@@ -5,11 +5,13 @@ from typing import NamedTuple
 from kubeskew.apimachinery.clock import Clock, Entropy
 from kubeskew.kubelet.containers.host.images.store import ImageSource
 from kubeskew.kubelet.containers.host.node_runtime import NodePlace, host_runtime
+from kubeskew.kubelet.containers.remote.runtime import RemotePlace, RemoteRuntime
 from kubeskew.kubelet.containers.runtime_service import ContainerRuntimeError, ImageService, RuntimeService
 from kubeskew.kubelet.containers.simulated.runtime import SimulatedImages, SimulatedRuntime
 from kubeskew.kubelet.files import StateFiles
-from kubeskew.kubelet.node.config import HOST, RUNTIMES, SIMULATED, NodeConfig, NodeLayout
+from kubeskew.kubelet.node.config import CRI, HOST, RUNTIMES, SIMULATED, NodeConfig, NodeLayout
 from kubeskew.kubelet.node.object import host_ip
+from kubeskew.kubelet.protocols.message_sockets import message_sockets
 
 
 class NodeRuntime(NamedTuple):
@@ -18,7 +20,13 @@ class NodeRuntime(NamedTuple):
 
 
 def runtime_of(
-    config: NodeConfig, layout: NodeLayout, clock: Clock, entropy: Entropy, files: StateFiles
+    config: NodeConfig,
+    layout: NodeLayout,
+    clock: Clock,
+    entropy: Entropy,
+    files: StateFiles,
+    *,
+    follows_events: bool = False,
 ) -> NodeRuntime:
     """Makes the runtime that a node's configuration names; its state is in the node's directories.
 
@@ -29,6 +37,12 @@ def runtime_of(
     if config.runtime == SIMULATED:
         simulated = SimulatedRuntime(layout.runtime, config.name, clock, entropy, files, config.images)
         return NodeRuntime(simulated, SimulatedImages(config.images, strict=config.strict_images))
+    if config.runtime == CRI:
+        if message_sockets() is not None:
+            raise ContainerRuntimeError(f"node {config.name}: a simulation has no container runtime by CRI")
+        where = RemotePlace(layout.remote, layout.logs, layout.seccomp, host_ip(config.name))
+        remote = RemoteRuntime(*(config.endpoint, config.name, where, clock), follows_events=follows_events)
+        return NodeRuntime(remote, remote.images)
     if not config.strict_images:
         raise ContainerRuntimeError(
             f"node {config.name}: only the runtime {SIMULATED} acts images without entry"

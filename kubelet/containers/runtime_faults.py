@@ -108,6 +108,11 @@ class FaultyRuntime:
         self._runtime = runtime
         self._faults = faults
         self.runs_programs = runtime.runs_programs
+        self.is_remote = runtime.is_remote
+
+    @property
+    def version(self) -> str:
+        return self._runtime.version
 
     @property
     def on_change(self) -> Callable[[str], None]:
@@ -116,6 +121,9 @@ class FaultyRuntime:
     @on_change.setter
     def on_change(self, value: Callable[[str], None]) -> None:
         self._runtime.on_change = value
+
+    def problem(self) -> str:
+        return self._runtime.problem()
 
     async def load(self) -> None:
         await self._runtime.load()
@@ -190,6 +198,9 @@ class FaultyRuntime:
         except RpcError as error:
             raise ContainerRuntimeError(str(error)) from error
 
+    async def measure(self) -> None:
+        await self._runtime.measure()
+
     def stats(self, sandbox: Sandbox, container: Container) -> ContainerStats:
         return self._runtime.stats(sandbox, container)
 
@@ -240,6 +251,9 @@ class FaultyRuntime:
     async def dial(self, sandbox: Sandbox, port: int) -> Connection:
         return await self._runtime.dial(sandbox, port)
 
+    async def port_forward(self, sandbox: Sandbox, port: int) -> Connection:
+        return await self._runtime.port_forward(sandbox, port)
+
 
 class FaultyImages:
     """A node's images with the faults of its kubelet before their pulls."""
@@ -248,11 +262,14 @@ class FaultyImages:
         self._images = images
         self._faults = faults
 
-    def images(self) -> Sequence[Image]:
-        return self._images.images()
+    async def images(self) -> Sequence[Image]:
+        return await self._images.images()
 
-    def image(self, name: str) -> Image | None:
-        return self._images.image(name)
+    async def image(self, name: str) -> Image | None:
+        return await self._images.image(name)
+
+    async def remove_image(self, name: str) -> None:
+        await self._images.remove_image(name)
 
     async def pull_image(self, name: str) -> Image:
         try:

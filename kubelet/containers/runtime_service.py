@@ -22,7 +22,11 @@ from kubeskew.kubelet.device_managers import CDIDevice
 
 
 class ContainerRuntimeError(Exception):
-    """The runtime refused or failed; the text is what its gRPC status would say."""
+    """The runtime refused or failed; the text is what its gRPC status says, or would, with that code."""
+
+    def __init__(self, text: str, code: str = "Unknown") -> None:
+        super().__init__(text)
+        self.code = code
 
 
 class ContainerStartError(ContainerRuntimeError):
@@ -37,11 +41,36 @@ class ImageError(ContainerRuntimeError):
         self.reason = reason
 
 
+class PortForwardError(OSError):
+    """A port of a pod cannot be reached; the text is the runtime's, for who asked."""
+
+
 class CommandTimeoutError(ContainerRuntimeError):
     """A command did not end in its time."""
 
 
+RUNTIME_DEFAULT, LOCALHOST = "RuntimeDefault", "Localhost/"  # profiles of seccomp
+
+
 # -- sandboxes
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerSecurity:
+    """The effect of the pod's and the container's security contexts."""
+
+    run_as_user: int | None = None  # None: the image's
+    run_as_group: int | None = None
+    supplemental_groups: Sequence[int] = ()
+    strict_groups: bool = False  # supplementalGroupsPolicy: Strict
+    privileged: bool = False
+    added_capabilities: Sequence[str] = ()
+    dropped_capabilities: Sequence[str] = ()
+    read_only_root: bool = False
+    no_new_privileges: bool = False
+    unmasked_proc: bool = False  # procMount: Unmasked
+    seccomp: str = ""  # RuntimeDefault, Localhost/FILE, or empty for none; only for runtimes that apply them
+    selinux: Mapping[str, str] = field(default_factory=dict)  # user, role, type and level; likewise
 
 
 class PortMapping(NamedTuple):
@@ -81,6 +110,7 @@ class PodSandboxConfig:
     host_ipc: bool = False
     shares_pid: bool = False  # one PID namespace for the pod's containers (shareProcessNamespace)
     host_users: bool = True
+    security: ContainerSecurity = ContainerSecurity()  # of the pod
 
 
 # -- containers
@@ -101,22 +131,6 @@ class Device(NamedTuple):
     container_path: str
     host_path: str
     permissions: str = "rwm"
-
-
-@dataclass(frozen=True, slots=True)
-class ContainerSecurity:
-    """The effect of the pod's and the container's security contexts."""
-
-    run_as_user: int | None = None  # None: the image's
-    run_as_group: int | None = None
-    supplemental_groups: Sequence[int] = ()
-    strict_groups: bool = False  # supplementalGroupsPolicy: Strict
-    privileged: bool = False
-    added_capabilities: Sequence[str] = ()
-    dropped_capabilities: Sequence[str] = ()
-    read_only_root: bool = False
-    no_new_privileges: bool = False
-    unmasked_proc: bool = False  # procMount: Unmasked
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +168,7 @@ class ContainerConfig:
     stdin_once: bool = False
     tty: bool = False
     stop_signal: str = ""  # empty: the image's, or SIGTERM
+    target: str = ""  # the container whose processes an ephemeral one shares
     security: ContainerSecurity = ContainerSecurity()
     resources: ContainerResources = ContainerResources()
     id: str = ""  # that it is to have; empty: the runtime chooses
@@ -232,16 +247,18 @@ class Image:
 class ImageService(Protocol):
     """Knows and gets the node's images."""
 
-    def images(self) -> Sequence[Image]:
-        """All that the node has."""
+    async def images(self) -> Sequence[Image]:
+        """All that the node has. Raises ImageError, as the others do, if a runtime cannot be asked."""
         ...
 
-    def image(self, name: str) -> Image | None:
+    async def image(self, name: str) -> Image | None:
         """None if the node does not have it."""
         ...
 
-    async def pull_image(self, name: str) -> Image:
-        """Raises ImageError."""
+    async def pull_image(self, name: str) -> Image: ...
+
+    async def remove_image(self, name: str) -> None:
+        """An image that is gone has been removed."""
         ...
 
 
@@ -255,6 +272,18 @@ class RuntimeService(Protocol):
     # False: containers are acted. The kubelet spares what only a program could see (files of volumes,
     # variables of services, the image's user), and network probes and hooks succeed.
     runs_programs: bool
+    # True: a container runtime of the machine's, which resolves names of CDI devices and applies profiles of
+    # seccomp and SELinux options; in the others the kubelet resolves the names, and there are no profiles.
+    is_remote: bool
+
+    @property
+    def version(self) -> str:
+        """NAME://VERSION, as nodes show it; known once it is loaded."""
+        ...
+
+    def problem(self) -> str:
+        """The reason why the node is not ready because of the runtime; empty while it is well."""
+        ...
 
     async def load(self) -> None:
         """Takes up what runs already. Raises ContainerRuntimeError if nothing can be run here."""
@@ -311,6 +340,10 @@ class RuntimeService(Protocol):
         """Replaces the limits and annotations of a running container. Raises ContainerRuntimeError."""
         ...
 
+    async def measure(self) -> None:
+        """Brings `stats` up to date, where a measurement takes a call."""
+        ...
+
     def stats(self, sandbox: Sandbox, container: Container) -> ContainerStats: ...
 
     # within containers
@@ -357,5 +390,10 @@ class RuntimeService(Protocol):
         ...
 
     async def dial(self, sandbox: Sandbox, port: int) -> Connection:
-        """Connects to a port of the pod, for port-forward, probes and proxies. Raises OSError."""
+        """Connects to a port at the pod's address, for probes and proxies. Raises OSError."""
+        ...
+
+    async def port_forward(self, sandbox: Sandbox, port: int) -> Connection:
+        """Connects to a port at the pod's localhost. Raises OSError; a runtime that can tell only later that
+        nobody answers raises PortForwardError when the connection is read."""
         ...

@@ -9,6 +9,9 @@ from kubeskew.apimachinery.objects import Object
 # Before a program uses anything: pages show its start as a float, and a rate since then may not be too high.
 _STARTING = timedelta(milliseconds=1)
 
+RUNTIME_NAME = "containerd"  # that nodes and containers show whose runtime is kubeskew's own
+RUNTIME_VERSION = f"{RUNTIME_NAME}://2.1.0+kubeskew"
+
 
 @dataclass(slots=True)
 class Container:
@@ -58,7 +61,7 @@ class Container:
     @property
     def container_id(self) -> str:
         """Returns the ID as the API shows it."""
-        return f"containerd://{self.id}"
+        return f"{RUNTIME_NAME}://{self.id}"
 
     @property
     def image_id(self) -> str:

@@ -15,6 +15,7 @@ YAML or JSON:
       network: /tmp/network.sock     # if its pods have a network
       podCIDR: 10.244.1.0/24
       runtime: simulated             # its container runtime
+      containerRuntimeEndpoint: unix:///run/containerd/containerd.sock  # for the runtime cri
       images: {"busybox*": {program: /bin/busybox}}  # by names with wildcards (image_entries.py)
       imagePolicy: simulate          # images without an entry: strict refuses them
       staticPods: [{metadata: {name: etcd, namespace: kube-system}, spec: {…}}]
@@ -26,7 +27,7 @@ A node's state is below the kubelet's root directory, its sockets in a directory
 import base64
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -46,11 +47,13 @@ POLICIES = {
 # A kubelet with a static policy does not start without a reserve.
 _RESERVES = {"cpuManagerPolicy": ("static", "cpu", "1"), "memoryManagerPolicy": ("Static", "memory", "1Gi")}
 RESERVED = ("cpu", "memory")
-SIMULATED, HOST = "simulated", "host"
-RUNTIMES = (SIMULATED, HOST, "host-plain")
+SIMULATED, HOST, CRI = "simulated", "host", "cri"
+RUNTIMES = (SIMULATED, HOST, "host-plain", CRI)
+ENDPOINT = "containerRuntimeEndpoint"
+DEFAULT_ENDPOINT = "unix:///run/containerd/containerd.sock"  # as in a KubeletConfiguration
 STRICT = "strict"
 IMAGE_POLICIES = (STRICT, "simulate")
-CONTAINER_KEYS = ("runtime", "images", "imagePolicy")
+CONTAINER_KEYS = ("runtime", "images", "imagePolicy", ENDPOINT)
 SETTINGS_KEYS = (*POLICIES, "kubeReserved")
 DEFAULT_CAPACITY = {"cpu": "8", "memory": "32Gi", "pods": "110"}
 
@@ -87,6 +90,16 @@ class NodeLayout:
     def host(self) -> Path:
         """The runtime of containers that are processes of this machine keeps its state here."""
         return self.node / "host"
+
+    @property
+    def remote(self) -> Path:
+        """Requests to a container runtime of the machine are kept here."""
+        return self.node / "remote"
+
+    @property
+    def seccomp(self) -> Path:
+        """Profiles that containers name; upstream's /var/lib/kubelet/seccomp."""
+        return self.kubelet / "seccomp"
 
     @property
     def images(self) -> Path:
@@ -223,6 +236,7 @@ class NodeConfig:
     runtime: str = SIMULATED
     images: ImageEntries = ()
     image_policy: str = ""  # by default strict where programs run
+    runtime_endpoint: str = ""  # the URL of the socket of a runtime that speaks CRI; empty: containerd's
     killed: bool = False  # to stop abruptly, as by SIGKILL
     static_pods: tuple[Mapping[str, Any], ...] = field(default=(), compare=False)  # may change while it runs
 
@@ -230,6 +244,11 @@ class NodeConfig:
     def strict_images(self) -> bool:
         """True means that images without an entry cannot be pulled."""
         return (self.image_policy or (STRICT if self.runtime != SIMULATED else "")) == STRICT
+
+    @property
+    def endpoint(self) -> str:
+        """The URL at which the node's runtime speaks CRI; empty for those that do not."""
+        return (self.runtime_endpoint or DEFAULT_ENDPOINT) if self.runtime == CRI else ""
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -241,11 +260,15 @@ class NodeConfig:
             "memoryManagerPolicy": self.memory_manager_policy,
             "topologyManagerScope": self.topology_manager_scope,
             **reserved,
+            **({ENDPOINT: self.endpoint} if self.endpoint else {}),
         }
 
 
-def load_nodes(path: Path) -> list[NodeConfig]:
-    """Raises NodesFileError."""
+def load_nodes(path: Path, endpoint: str = "") -> list[NodeConfig]:
+    """Reads the nodes; with an endpoint, those that name no runtime have the one that listens there.
+
+    Raises NodesFileError.
+    """
     try:
         content = yaml_files.load(path.read_text())
     except (OSError, yaml.YAMLError) as error:
@@ -254,6 +277,12 @@ def load_nodes(path: Path) -> list[NodeConfig]:
     if not isinstance(entries, list):
         raise NodesFileError(f"nodes file {path} has no list `nodes`")
     nodes = [_node(entry, path) for entry in entries]
+    if endpoint:
+        named = [isinstance(entry, dict) and bool(entry.get("runtime")) for entry in entries]
+        nodes = [
+            node if has_runtime else replace(node, runtime=CRI, runtime_endpoint=endpoint)
+            for node, has_runtime in zip(nodes, named, strict=True)
+        ]
     if len({node.name for node in nodes}) != len(nodes):
         raise NodesFileError(f"nodes file {path} names a node twice")
     return nodes
@@ -283,6 +312,7 @@ def _node(entry: Any, path: Path) -> NodeConfig:
         runtime=str(entry.get("runtime") or SIMULATED),
         images=tuple((name, ImageEntry.of(each)) for name, each in (entry.get("images") or {}).items()),
         image_policy=str(entry.get("imagePolicy") or ""),
+        runtime_endpoint=str(entry.get(ENDPOINT) or ""),
         killed=bool(entry.get("killed")),
         static_pods=tuple(entry.get("staticPods") or ()),
     )

@@ -15,6 +15,7 @@ from kubeskew.apimachinery.conditions import transition_time
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.pod_resources import is_extended_resource
 from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.kubelet.containers.sandbox import RUNTIME_VERSION
 from kubeskew.kubelet.device_managers import PluginCapacity
 from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.node.config import NodeConfig
@@ -83,6 +84,7 @@ def node_status(
     plugins: PluginCapacity,
     *,
     not_ready: str,
+    runtime_version: str = RUNTIME_VERSION,
     port: int,
     now: datetime,
 ) -> Object:
@@ -111,7 +113,7 @@ def node_status(
             {"type": "Hostname", "address": config.name},
         ],
         "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
-        "nodeInfo": _node_info(config.name, features),
+        "nodeInfo": _node_info(config.name, features, runtime_version),
         **_node_features(present, features),
     }
 
@@ -171,7 +173,7 @@ def _conditions(present: Mapping[str, Any], not_ready: str, now: datetime) -> li
     return found
 
 
-def _node_info(name: str, features: KubeletFeatures) -> Object:
+def _node_info(name: str, features: KubeletFeatures, runtime_version: str) -> Object:
     version = features.version.git_version
     machine = uuid.UUID(bytes=hashlib.sha256(name.encode()).digest()[:16], version=4)
     boot = uuid.UUID(bytes=hashlib.sha256(f"{name} boot".encode()).digest()[:16], version=4)
@@ -181,7 +183,7 @@ def _node_info(name: str, features: KubeletFeatures) -> Object:
         "bootID": str(boot),
         "kernelVersion": platform.release(),
         "osImage": "kubeskew fake node",
-        "containerRuntimeVersion": "containerd://2.1.0+kubeskew",
+        "containerRuntimeVersion": runtime_version,
         "kubeletVersion": version,
         "kubeProxyVersion": version if features.kube_proxy_version else "",
         "operatingSystem": "linux",

@@ -18,6 +18,7 @@ from kubeskew.apimachinery.clock import Clock, Entropy, micro_timestamp
 from kubeskew.apimachinery.conditions import is_condition_true
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
+from kubeskew.kubelet.containers.sandbox import RUNTIME_VERSION
 from kubeskew.kubelet.device_managers import DevicePlugins
 from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.node.config import NodeConfig
@@ -183,6 +184,7 @@ class NodeStatusReporter:
         port: int,
         plugins: DevicePlugins,
         not_ready: Callable[[], str] = str,
+        runtime_version: Callable[[], str] = lambda: RUNTIME_VERSION,
     ) -> None:
         """`not_ready` says why the node is not ready; empty while it is."""
         self._client = client
@@ -193,6 +195,7 @@ class NodeStatusReporter:
         self.port = port
         self._plugins = plugins
         self._not_ready = not_ready
+        self._runtime_version = runtime_version
         self._woken = asyncio.Event()
         self._node: Object = initial_node(config, {})
         self._reported_at: float | None = None
@@ -261,6 +264,7 @@ class NodeStatusReporter:
             self._node.get("status") or {},
             self._plugins.capacity(),
             not_ready=not_ready,
+            runtime_version=self._runtime_version(),
             port=self.port,
             now=self._clock.now(),
         )

@@ -4,7 +4,7 @@ Sources: pkg/kubelet/kuberuntime (kuberuntime_sandbox.go, kuberuntime_container.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kubeskew.apimachinery.golang.fnv import fnv1a
@@ -21,14 +21,17 @@ from kubeskew.kubelet.containers.runtime_service import (
     PodSandboxConfig,
     PortMapping,
 )
+from kubeskew.kubelet.containers.sandbox import Container, full_image_name
 from kubeskew.kubelet.containers.usage import Demand
 from kubeskew.kubelet.device_managers import ContainerDevices
 from kubeskew.kubelet.features import ContainerFeatures, KubeletFeatures
 from kubeskew.kubelet.volumes.container_resources import container_resources
 from kubeskew.kubelet.volumes.hostnames import Hostname, pod_hostname
 from kubeskew.kubelet.volumes.pod_volumes import MountedFiles
+from kubeskew.kubelet.volumes.security_context import sandbox_security
 
 CLUSTER_DOMAIN = "cluster.local"
+_HASH = "io.kubernetes.container.hash"
 
 
 # -- the sandbox
@@ -41,6 +44,7 @@ def sandbox_config(
     features: KubeletFeatures,
     dns: DNSConfig | None = None,
     attempt: int = 0,
+    more_groups: Sequence[int] = (),
 ) -> PodSandboxConfig:
     """Raises ConfigError."""
     spec, metadata = pod["spec"], pod["metadata"]
@@ -66,6 +70,7 @@ def sandbox_config(
         host_ipc=bool(spec.get("hostIPC")),
         shares_pid=bool(spec.get("shareProcessNamespace")),
         host_users=spec.get("hostUsers") is not False,
+        security=sandbox_security(pod, more_groups),
     )
 
 
@@ -136,6 +141,7 @@ def container_config(
         stdin=bool(spec.get("stdin")),
         stdin_once=bool(spec.get("stdinOnce")),
         tty=bool(spec.get("tty")),
+        target=spec.get("targetContainerName") or "",
         stop_signal=(lifecycle.get("stopSignal") or "") if features.stop_signals else "",
         security=security,
         resources=container_resources(pod, spec, node_memory, features, cpuset),
@@ -145,7 +151,7 @@ def container_config(
 def _annotations(pod: Object, spec: Object) -> dict[str, str]:
     """Those that upstream's kubelet gives a container of what its own restart needs to know."""
     found = {
-        "io.kubernetes.container.hash": container_hash(spec),
+        _HASH: container_hash(spec),
         "io.kubernetes.container.terminationMessagePath": spec.get("terminationMessagePath") or "",
         "io.kubernetes.container.terminationMessagePolicy": spec.get("terminationMessagePolicy") or "",
     }
@@ -158,6 +164,14 @@ def _annotations(pod: Object, spec: Object) -> dict[str, str]:
     if spec.get("ports"):
         found[acting.PORTS] = json.dumps(spec["ports"], separators=(",", ":"))
     return found
+
+
+def is_changed(container: Container, spec: Object) -> bool:
+    """Decides whether a container runs what its specification says no more, by the hash that it was given."""
+    known = container.annotations.get(_HASH)
+    if known is None:
+        return container.image != full_image_name(spec.get("image") or "")
+    return known != container_hash(spec)
 
 
 def container_hash(spec: Object) -> str:

@@ -142,7 +142,7 @@ class Asker:
             words = " ".join(command).replace("\\", "\\\\").replace('"', '\\"')
             return Verdict(False, f'command timed out: "{words}" timed out after {seconds:g}s')
         except ContainerRuntimeError as error:
-            return Verdict(False, f"rpc error: code = Unknown desc = {error}", errored=True)
+            return Verdict(False, f"rpc error: code = {error.code} desc = {error}", errored=True)
         output = (result.stdout + result.stderr)[:_MOST_OUTPUT]
         return Verdict(result.exit_code == 0, output.decode("utf-8", "replace"))
 

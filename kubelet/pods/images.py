@@ -41,7 +41,7 @@ class ImageManager:
     async def ensure(self, pod: Object, spec: Object, emit: Emit) -> Image:
         """Finds or pulls the image before an attempt of its container. Raises ImageError."""
         name, policy = spec.get("image") or "", spec.get("imagePullPolicy")
-        found = self._images.image(name)
+        found = await self._images.image(name)
         if found is not None and policy != "Always":
             emit("Normal", "Pulled", self._texts.pulled.format(image=name))
             return found

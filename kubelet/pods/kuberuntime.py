@@ -14,7 +14,7 @@ import asyncio
 import functools
 import logging
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from kubeskew.apimachinery.go_formats import SECOND, duration_text
@@ -30,11 +30,17 @@ from kubeskew.kubelet.containers.runtime_service import (
     Image,
     ImageError,
 )
-from kubeskew.kubelet.containers.sandbox import Container, Sandbox, full_image_name
+from kubeskew.kubelet.containers.sandbox import Container, Sandbox
 from kubeskew.kubelet.containers.usage import demand_of
-from kubeskew.kubelet.device_managers import ContainerDevices, DeviceError, InjectionError, combined
+from kubeskew.kubelet.device_managers import (
+    CDIDevice,
+    ContainerDevices,
+    DeviceError,
+    InjectionError,
+    combined,
+)
 from kubeskew.kubelet.features import KubeletFeatures
-from kubeskew.kubelet.pods.container_configs import container_config, hostname_of
+from kubeskew.kubelet.pods.container_configs import container_config, hostname_of, is_changed
 from kubeskew.kubelet.pods.handlers import FOREVER
 from kubeskew.kubelet.pods.images import PULL_FAILED
 from kubeskew.kubelet.pods.services import NodeServices
@@ -98,7 +104,7 @@ def next_steps(
         if latest is None:
             steps.start.append(spec)
         elif latest.running(now):
-            if latest.image != full_image_name(spec.get("image") or ""):
+            if is_changed(latest, spec):
                 text = f"Container {latest.name} definition changed, will be restarted"
                 steps.replace.append((latest, text))
         elif latest.id in stopped:
@@ -124,8 +130,7 @@ def _init_step(
         steps.start.append(spec)
         return False
     if latest.running(now):
-        changed = latest.image != full_image_name(spec.get("image") or "")
-        if sidecar and changed and features.restarts_changed_sidecars:
+        if sidecar and is_changed(latest, spec) and features.restarts_changed_sidecars:
             steps.replace.append((latest, f"Init container {latest.name} definition changed"))
         return sidecar
     if sidecar:
@@ -322,14 +327,18 @@ class ContainerStarter:
             return ContainerSecurity()
         groups = self._services.volumes.groups(pod)
         features = self._services.features.container
-        return container_security(pod, spec, image.user, features, more_groups=groups)
+        return container_security(
+            pod, spec, image.user, features, more_groups=groups, has_profiles=self._services.runtime.is_remote
+        )
 
     async def _devices(self, pod: Object, spec: Object) -> ContainerDevices:
-        """Combines the devices of claims and of device plugins, and injects those of CDI. Raises
-        DeviceError."""
+        """Combines the devices of claims and of device plugins, and injects those of CDI, unless the runtime
+        does. Raises DeviceError."""
         services = self._services
         claimed = services.devices.for_container(pod, spec)
         asked = combined(claimed, await services.plugins.for_container(pod, spec))
+        if services.runtime.is_remote:
+            return replace(asked, cdi=[CDIDevice(name, {}) for name in asked.cdi_ids])
         return combined(asked, injected(services.cdi, asked.cdi_ids))
 
     def _still_failing(self, name: str) -> WaitingReason | None:

@@ -359,7 +359,8 @@ class PodWorker:
                 self._attempt = max(self._attempt, 1)
             try:
                 config = sandbox_config(
-                    self.pod, services.logs, services.node_name, services.features, dns, self._attempt
+                    *(self.pod, services.logs, services.node_name, services.features, dns, self._attempt),
+                    services.volumes.groups(self.pod),
                 )
                 await services.runtime.run_pod_sandbox(config)
                 self._attempt += 1

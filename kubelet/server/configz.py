@@ -101,6 +101,7 @@ _DEFAULTS: Mapping[str, Any] = {
     "localStorageCapacityIsolation": True,
     "memoryThrottlingFactor": 0.9,
 }
+_ENDPOINT = "containerRuntimeEndpoint"
 # Up to 1.26 kubelets asked the API server less often, and slowed memory down sooner.
 _LOWER_LIMITS = {
     "eventRecordQPS": 5, "eventBurst": 10, "kubeAPIQPS": 5, "kubeAPIBurst": 10,
@@ -118,7 +119,7 @@ def kubelet_configuration(features: ConfigurationFeatures, settings: Mapping[str
     if not features.higher_limits:
         found |= _LOWER_LIMITS
     if features.names_runtime_endpoint:
-        found["containerRuntimeEndpoint"] = "unix:///run/containerd/containerd.sock"
+        found[_ENDPOINT] = "unix:///run/containerd/containerd.sock"
     if features.limits_age_of_images:
         found["imageMaximumGCAge"] = "0s"
     if features.follows_logs:
@@ -138,4 +139,7 @@ def kubelet_configuration(features: ConfigurationFeatures, settings: Mapping[str
         found["imagePullCredentialsVerificationPolicy"] = "NeverVerifyPreloadedImages"
     if features.reserves_memory:
         found["memoryReservationPolicy"] = "None"
-    return {**found, **settings}
+    found |= settings
+    if not features.names_runtime_endpoint:  # a flag alone names it
+        found.pop(_ENDPOINT, None)
+    return found

@@ -16,8 +16,8 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.streaming import Pipe
 from kubeskew.apimachinery.streaming.websocket import WebSocket
 from kubeskew.kubelet import pod_spec
-from kubeskew.kubelet.containers.runtime_service import Connection, RuntimeService
-from kubeskew.kubelet.server import spdy
+from kubeskew.kubelet.containers.runtime_service import Connection, PortForwardError, RuntimeService
+from kubeskew.kubelet.protocols import spdy
 from kubeskew.kubelet.server.remotecommand import (
     WebSocketChannels,
     chosen_protocol,
@@ -45,20 +45,28 @@ class PodPorts:
     clock: Clock
     pod_uid: str
 
-    async def connect(self, port: int) -> Connection | None:
-        """None if nobody answers there."""
+    async def connect(self, port: int) -> Connection:
+        """Raises PortForwardError, whose text is for the client."""
         sandbox = self.runtime.sandbox(self.pod_uid)
         if sandbox is None:
-            return None
+            raise PortForwardError(_refused(self, port))
         try:
-            return await self.runtime.dial(sandbox, port)
+            return await self.runtime.port_forward(sandbox, port)
+        except PortForwardError:
+            raise
         except OSError:
-            return None
+            raise PortForwardError(_refused(self, port)) from None
 
 
 async def connected(view: NodeView, pod: Object, port: int) -> Connection | None:
-    """Connects to a port of a pod; None if nobody answers there."""
-    return await ports_of(view, pod).connect(port)
+    """Connects to a port at a pod's address; None if nobody answers there."""
+    sandbox = view.runtime.sandbox(pod_spec.uid_of(pod))
+    if sandbox is None:
+        return None
+    try:
+        return await view.runtime.dial(sandbox, port)
+    except OSError:
+        return None
 
 
 def ports_of(view: NodeView, pod: Object) -> PodPorts:
@@ -66,7 +74,8 @@ def ports_of(view: NodeView, pod: Object) -> PodPorts:
 
 
 async def forward(ports: PodPorts, connection: Connection, read: Read, write: Write) -> None:
-    """Copies bytes both ways; when one way ends, the other has a moment to end, too."""
+    """Copies bytes both ways; when one way ends, the other has a moment to end, too. Raises PortForwardError
+    if it turned out that nobody answers at the port."""
 
     async def to_pod() -> None:
         while data := await read():
@@ -90,6 +99,9 @@ async def forward(ports: PodPorts, connection: Connection, read: Read, write: Wr
         await asyncio.gather(*ways, return_exceptions=True)
         with contextlib.suppress(OSError):
             await connection.close()
+    failure = None if ways[1].cancelled() else ways[1].exception()
+    if isinstance(failure, PortForwardError):
+        raise failure
 
 
 class WebSocketPipe:
@@ -171,15 +183,13 @@ async def forward_spdy(ports: PodPorts, pipe: Pipe) -> None:
 async def _serve_pair(ports: PodPorts, pair: dict[str, spdy.Stream]) -> None:
     data, error = pair["data"], pair["error"]
     text = data.headers.get("port", "")
-    try:
-        if not text.isdecimal():
-            await error.write(f'"{text}" is no port'.encode())
-        elif (connection := await ports.connect(int(text))) is not None:
-            await forward(ports, connection, data.read, data.write)
-        else:
-            await error.write(_refused(ports, int(text)).encode())
-    except ConnectionError:
-        pass  # the client went: its streams end, too
+    with contextlib.suppress(ConnectionError):  # the client went: its streams end, too
+        try:
+            if not text.isdecimal():
+                raise PortForwardError(f'"{text}" is no port')
+            await forward(ports, await ports.connect(int(text)), data.read, data.write)
+        except PortForwardError as failure:
+            await error.write(str(failure).encode())
     await data.close()
     await error.close()
 
@@ -216,11 +226,10 @@ async def _serve_channel(ports: PodPorts, port: int, channels: "_PortChannels", 
     async def write(data: bytes) -> None:
         await channels.write(channel, data)
 
-    connection = await ports.connect(port)
-    if connection is not None:
-        await forward(ports, connection, read, write)
-    else:
-        await channels.write(channel + 1, _refused(ports, port).encode())
+    try:
+        await forward(ports, await ports.connect(port), read, write)
+    except PortForwardError as failure:
+        await channels.write(channel + 1, str(failure).encode())
 
 
 class _PortChannels(WebSocketChannels):

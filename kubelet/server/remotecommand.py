@@ -25,7 +25,7 @@ from kubeskew.apimachinery.streaming import Pipe
 from kubeskew.apimachinery.streaming.websocket import PROTOCOL_ERROR, Opcode, WebSocket, accept_key
 from kubeskew.kubelet.containers.runtime_service import ContainerRuntimeError, RuntimeService
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
-from kubeskew.kubelet.server import spdy
+from kubeskew.kubelet.protocols import spdy
 from kubeskew.kubelet.server.stats import ServerError
 
 _BUFFER = 1 << 18

@@ -192,6 +192,7 @@ class Routes:
         page = _METRICS.get("/".join(parts))
         if page is None:
             return answer(self._health, "/".join(["/metrics", *parts]))
+        await self._view.runtime.measure()
         return web.Response(body=page(self._view).encode(), headers={"Content-Type": CONTENT_TYPE})
 
     async def _configz(self, _request: web.BaseRequest, _parts: list[str]) -> web.StreamResponse:
@@ -201,6 +202,7 @@ class Routes:
     async def _stats(self, _request: web.BaseRequest, parts: list[str]) -> web.StreamResponse:
         if parts != ["summary"]:
             raise ServerError(404, "404 page not found")
+        await self._view.runtime.measure()
         return web.Response(body=orjson.dumps(summary(self._view)), content_type="application/json")
 
 

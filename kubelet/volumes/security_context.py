@@ -1,7 +1,7 @@
 """The effect of a pod's and a container's security contexts on the container.
 
-Not enforced, as on a node whose runtime knows neither: the default profiles of seccomp and AppArmor (there
-are none) and SELinux options. Profiles of the node's own are refused. Options for Windows have no effect.
+Profiles of seccomp and SELinux options are for runtimes that apply them; where none does, a profile that is a
+file of the node's is refused, and the default one has no effect. Options for Windows have none either.
 
 Source: pkg/securitycontext/util.go; pkg/kubelet/kuberuntime/security_context{,_others}.go;
 pkg/security/apparmor, 1.31 to 1.36.
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.containers.environment import ConfigError
-from kubeskew.kubelet.containers.runtime_service import ContainerSecurity
+from kubeskew.kubelet.containers.runtime_service import LOCALHOST, RUNTIME_DEFAULT, ContainerSecurity
 from kubeskew.kubelet.features import ContainerFeatures
 
 _OF_POD = ("runAsUser", "runAsGroup", "runAsNonRoot", "seLinuxOptions", "windowsOptions")
@@ -37,14 +37,15 @@ def container_security(
     features: ContainerFeatures,
     *,
     more_groups: Sequence[int] = (),
+    has_profiles: bool = False,
 ) -> ContainerSecurity:
     """`image_user` is as the image's configuration names it, with or without a group; `more_groups` are
-    those that its persistent volumes ask for. Raises ConfigError.
+    those that its persistent volumes ask for; `has_profiles`: the runtime applies them. Raises ConfigError.
     """
     context = effective_context(pod, container)
     uid, name = _image_user(image_user)
     _check_non_root(pod, container, context, uid, name, checks_range=features.checks_user_range)
-    _check_profiles(pod, container)
+    seccomp = _seccomp(pod, container, has_profiles=has_profiles)
     common = pod["spec"].get("securityContext") or {}
     groups = [*_present(common.get("fsGroup")), *(common.get("supplementalGroups") or ()), *more_groups]
     capabilities = context.get("capabilities") or {}
@@ -59,6 +60,26 @@ def container_security(
         read_only_root=bool(context.get("readOnlyRootFilesystem")),
         no_new_privileges=context.get("allowPrivilegeEscalation") is False,
         unmasked_proc=context.get("procMount") == "Unmasked",
+        seccomp=seccomp,
+        selinux=dict(context.get("seLinuxOptions") or {}),
+    )
+
+
+def sandbox_security(pod: Object, more_groups: Sequence[int] = ()) -> ContainerSecurity:
+    """The context of the pod itself. Raises ConfigError."""
+    common = pod["spec"].get("securityContext") or {}
+    groups = [*_present(common.get("fsGroup")), *more_groups, *(common.get("supplementalGroups") or ())]
+    return ContainerSecurity(
+        run_as_user=common.get("runAsUser"),
+        run_as_group=common.get("runAsGroup"),
+        supplemental_groups=tuple(int(group) for group in groups),
+        strict_groups=_is_strict(common.get("supplementalGroupsPolicy")),
+        privileged=any(
+            bool((spec.get("securityContext") or {}).get("privileged"))
+            for spec in pod_spec.all_containers(pod)
+        ),
+        seccomp=RUNTIME_DEFAULT,
+        selinux=dict(common.get("seLinuxOptions") or {}),
     )
 
 
@@ -105,16 +126,18 @@ def _check_non_root(
         )
 
 
-def _check_profiles(pod: Object, container: Object) -> None:
-    """Refuses seccomp profiles that are files of the node."""
+def _seccomp(pod: Object, container: Object, *, has_profiles: bool) -> str:
+    """Raises ConfigError; where no runtime applies profiles, also for those that are files of the node."""
     own = (container.get("securityContext") or {}).get("seccompProfile")
     profile = own or (pod["spec"].get("securityContext") or {}).get("seccompProfile") or {}
-    if profile.get("type") != "Localhost":
-        return
-    if not profile.get("localhostProfile"):
+    kind, name = profile.get("type"), profile.get("localhostProfile")
+    if kind != "Localhost":
+        return RUNTIME_DEFAULT if kind == RUNTIME_DEFAULT else ""
+    if not name:
         raise ConfigError("localhostProfile must be set if seccompProfile type is Localhost.")
-    if not (container.get("securityContext") or {}).get("privileged"):
+    if not has_profiles and not (container.get("securityContext") or {}).get("privileged"):
         raise ConfigError("seccomp is not supported")
+    return f"{LOCALHOST}{name}"
 
 
 def app_armor_refusal(pod: Object) -> str:

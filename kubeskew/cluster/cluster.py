@@ -42,7 +42,7 @@ from kubeskew.cluster.platform import Platform
 from kubeskew.cluster.probes import Probes
 from kubeskew.cluster.processes import STOP_SECONDS, environment
 from kubeskew.cluster.programs.arguments import SHIM
-from kubeskew.cluster.programs.kubelets import acted_nodes_only
+from kubeskew.cluster.programs.kubelets import acted_nodes_only, endpoint_of_node
 from kubeskew.cluster.programs.selection import SAME, Choice, ProgramFlags, choose_again
 from kubeskew.cluster.readiness import wait_cluster, wait_ready, wait_until
 from kubeskew.cluster.state import Process, State, StateDir
@@ -116,7 +116,9 @@ class Cluster:
         elif not self.directory.exists():
             with self._ports:
                 # errors are raised before anything is written
-                self._check_kubelets(creation.plan(spec, self._ports, self._platform.inspect, force=force))
+                planned = creation.plan(spec, self._ports, self._platform.inspect, force=force)
+                self._check_kubelets(planned)
+                await self._check_runtimes(planned)
             if spec.storage:
                 await creation.claim_log(self._platform.storage, self._platform.clock, spec.storage)
         with self.directory.locked(), self._ports:
@@ -143,6 +145,7 @@ class Cluster:
             stopped.sort(key=lambda p: skew.UPGRADE_ORDER.index(p.kind))
             self._choose_programs(state, _as_recorded(stopped), force=force)
             self._check_kubelets(state)
+            await self._check_runtimes(state)
             for process in stopped:
                 self.progress(f"starting {process.name} {process.version}{_shown(process)}")
             if state.abandoned_leases:
@@ -175,6 +178,17 @@ class Cluster:
         self._check_real_nodes(
             state, [process.nodes[0] for process in state.of_kind("kubelet") if process.program is not None]
         )
+
+    async def _check_runtimes(self, state: State) -> None:
+        """Raises UserError if a node's pods are to run on a container runtime that does not answer."""
+        reasons: dict[str, str] = {}
+        for process in [each for each in state.of_kind("kubelet") if each.program is None]:
+            for node in process.nodes:
+                endpoint = endpoint_of_node(state, node)
+                if endpoint and endpoint not in reasons:
+                    reasons[endpoint] = await self._platform.endpoint_obstacle(endpoint)
+                if endpoint and reasons[endpoint]:
+                    raise UserError(f"kubelet/{node}: {reasons[endpoint]}")
 
     def _check_real_nodes(self, state: State, nodes: Sequence[str]) -> None:
         for node in nodes:
@@ -266,8 +280,20 @@ class Cluster:
 
             for place in places:
                 await asyncio.to_thread(cleanup, place)
+        await self._end_remote_pods()
         platform.remove_runtime_dir(state)
         self.directory.save(state)
+
+    async def _end_remote_pods(self) -> None:
+        """Ends the pods of nodes that run them on a container runtime of the machine."""
+        for place in sorted(self.directory.kubelet_root().glob("*/remote")):
+            from kubeskew.kubelet.containers.remote.cleanup import cleanup
+            from kubeskew.kubelet.containers.runtime_service import ContainerRuntimeError
+
+            try:
+                await cleanup(place)
+            except ContainerRuntimeError as error:
+                self.progress(f"pods of {place.parent.name} stay in the container runtime: {error}")
 
     # -- the time machine ----------------------------------------------------------------------------------
 

@@ -15,7 +15,14 @@ from kubeskew.apimachinery.periods import TIMES
 from kubeskew.apimachinery.versions import DEFAULT_VERSION, MINORS, SUPPORTED
 from kubeskew.kubelet.drivers.profiles import PROFILES
 from kubeskew.kubelet.drivers.settings import APIS, FLAGS
-from kubeskew.kubelet.node.config import IMAGE_POLICIES, POLICIES, RESERVED, RUNTIMES
+from kubeskew.kubelet.node.config import (
+    DEFAULT_ENDPOINT,
+    ENDPOINT,
+    IMAGE_POLICIES,
+    POLICIES,
+    RESERVED,
+    RUNTIMES,
+)
 
 Schema = dict[str, Any]
 
@@ -264,9 +271,16 @@ IMAGE_KEYS: Keys = {
 CONTAINER_KEYS: Keys = {
     "runtime": Key(
         "What runs containers: `simulated` acts them, `host` runs processes of this machine in namespaces, "
-        "`host-plain` without.",
+        "`host-plain` without; `cri` is a container runtime of the machine, such as containerd.",
         {"enum": [*RUNTIMES]},
         "runtime: simulated",
+    ),
+    ENDPOINT: Key(
+        "Where the container runtime listens, as in a KubeletConfiguration, which means `runtime: cri`; with "
+        f"that alone it is `{DEFAULT_ENDPOINT}`.",
+        {"type": "string", "pattern": "^unix:///."},
+        f"{ENDPOINT}: unix:///run/crio/crio.sock",
+        expected=f"a URL such as {DEFAULT_ENDPOINT}",
     ),
     "images": Key(
         "What images are, by names with wildcards; the first name that fits counts. A relative path begins "

@@ -112,7 +112,7 @@ class ClusterSpec:
     metrics: bool | None = None  # whether there is a metrics server; None: as `like` has it
     binaries: str = ""  # a folder of real programs by version
     real: tuple[str, ...] = ()  # kinds of components that take them
-    containers: Mapping[str, Any] = field(default_factory=dict)  # runtime, images, imagePolicy
+    containers: Mapping[str, Any] = field(default_factory=dict)  # CONTAINER_KEYS of a node
 
     @property
     def programs(self) -> dict[str, dict[str, Any]]:
@@ -252,7 +252,7 @@ def parse(value: Any, source: str, base: Path | None = None) -> ClusterSpec:
         metrics=cluster.get("metricsServer"),
         binaries=absolute(cluster.get("binaries") or "", base or Path.cwd()),
         real=tuple(kind for kind in REAL if kind in (cluster.get("real") or ())),
-        containers=_containers(cluster, base or Path.cwd()),
+        containers=_containers(cluster, source, base or Path.cwd()),
     ).with_control_plane(source)
     _check_overrides(spec, f"{source}: components")
     if differing := differing_delays(entry for node in spec.nodes for entry in node.drivers):
@@ -390,9 +390,16 @@ def absolute(path: str, base: Path) -> str:
     return os.path.normpath(base / Path(path).expanduser()) if path else ""
 
 
-def _containers(value: Mapping[str, Any], base: Path) -> dict[str, Any]:
-    """The runtime, images and policy of a cluster or a node, with absolute paths."""
+def _containers(value: Mapping[str, Any], where: str, base: Path) -> dict[str, Any]:
+    """The runtime, images and policy of a cluster or a node, with absolute paths; an endpoint means the
+    runtime that has one. Raises UserError."""
     found = {key: value[key] for key in node_settings.CONTAINER_KEYS if value.get(key) is not None}
+    if (
+        node_settings.ENDPOINT in found
+        and found.setdefault("runtime", node_settings.CRI) != node_settings.CRI
+    ):
+        text = f"{node_settings.ENDPOINT}: is for runtime: {node_settings.CRI}"
+        raise UserError(f"{where}: {text}", node_settings.ENDPOINT)
     if "images" in found:
         found["images"] = {
             name: {key: absolute(each, base) if key in _PATHS else each for key, each in entry.items()}
@@ -423,7 +430,7 @@ def _node(node: dict[str, Any], where: str, so_far: int, base_path: Path) -> lis
     try:
         settings = node_settings.parse_settings(
             {key: node[key] for key in node_settings.SETTINGS_KEYS if key in node}
-            | _containers(node, base_path),
+            | _containers(node, where, base_path),
             where,
         )
     except node_settings.SettingsError as error:

@@ -11,7 +11,6 @@ from kubeskew.apimachinery.known_names import CONTROLLER, METRICS_SERVER, NETWOR
 from kubeskew.apimachinery.periods import QUICK
 from kubeskew.apimachinery.process.network_agent import pod_cidr
 from kubeskew.cluster import drivers
-from kubeskew.cluster.config import over
 from kubeskew.cluster.controlplane import addons, static_pods
 from kubeskew.cluster.creation import NETWORK_USER
 from kubeskew.cluster.processes import NO_AUTHORITIES, Processes, environment
@@ -19,7 +18,6 @@ from kubeskew.cluster.programs import kubelets
 from kubeskew.cluster.programs.arguments import SHIM, program_file
 from kubeskew.cluster.server_flags import server_flags
 from kubeskew.cluster.state import Process, State, StateDir, write_secret
-from kubeskew.kubelet.node.config import CONTAINER_KEYS
 
 _USERS = {
     "scheduler": "system:kube-scheduler",
@@ -60,8 +58,7 @@ def write_nodes_file(directory: StateDir, state: State, process: Process) -> Non
         return
     nodes = []
     for name in process.nodes:
-        entry = state.node_spec(name).as_json()
-        entry |= over({key: entry[key] for key in CONTAINER_KEYS if key in entry}, state.containers)
+        entry = kubelets.node_entry(state, name)
         del entry["drivers"], entry["devicePlugins"]  # processes of their own
         entry["kubeconfig"] = str(directory.component_kubeconfig(f"system:node:{name}"))
         if entry.pop("controlPlane", False):

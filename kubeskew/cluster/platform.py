@@ -7,7 +7,7 @@ is in the record. `up` creates it, and again if the machine lost it; `down` remo
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -62,6 +62,13 @@ def _base() -> str:
     return min(usable, key=len, default=tempfile.gettempdir())
 
 
+async def endpoint_obstacle(endpoint: str) -> str:
+    """Imports gRPC, which only clusters with such a runtime need."""
+    from kubeskew.kubelet.containers.remote import calls
+
+    return await calls.endpoint_obstacle(endpoint)
+
+
 @dataclass(frozen=True, slots=True)
 class Platform:
     """The defaults are this machine's own. `connect` is the way to the components."""
@@ -76,3 +83,5 @@ class Platform:
     new_runtime_dir: Callable[[], str] = make_runtime_dir
     inspect: Inspect = inspect  # asks real programs for their versions
     kubelet_obstacle: Callable[[], str] = obstacle  # why no real kubelet can run here; empty if one can
+    # Why pods cannot run on the container runtime at an endpoint; empty if they can.
+    endpoint_obstacle: Callable[[str], Awaitable[str]] = endpoint_obstacle

@@ -27,7 +27,8 @@ class RuntimeInMemory:
     def __init__(self, clock):
         self.clock = clock
         self.on_change = lambda _uid: None
-        self.runs_programs = False
+        self.runs_programs = self.is_remote = False
+        self.version = "containerd://test"
         self.by_uid = {}
         self.ids = iter(range(1, 1000))
         self.configs = {}  # by the container's id
@@ -39,11 +40,15 @@ class RuntimeInMemory:
 
     # -- images
 
-    def images(self):
+    async def images(self):
         return [self._image(name) for name in self.pulled]
 
-    def image(self, name):
-        return next((each for each in self.images() if name in {each.id, each.reference, *each.names}), None)
+    async def image(self, name):
+        found = await self.images()
+        return next((each for each in found if name in {each.id, each.reference, *each.names}), None)
+
+    async def remove_image(self, name):
+        self.pulled = [each for each in self.pulled if each != name]
 
     def _image(self, name):
         return Image(f"sha256:{DIGEST}", f"{name.rpartition(':')[0]}@sha256:{DIGEST}", 1000, [name], "65534")
@@ -61,6 +66,12 @@ class RuntimeInMemory:
     # -- sandboxes and containers
 
     async def load(self):
+        pass
+
+    def problem(self):
+        return ""
+
+    async def measure(self):
         pass
 
     async def run(self):
@@ -169,6 +180,9 @@ class RuntimeInMemory:
 
     async def attach(self, sandbox, container, streams, *, stdin):
         await streams.write_stdout(b"attached")
+
+    async def port_forward(self, sandbox, port):
+        return await self.dial(sandbox, port)
 
     async def dial(self, sandbox, port):
         if port != 80:

@@ -46,13 +46,13 @@ class ImageServer:
     async def list_images(self, request: messages.ListImagesRequest) -> messages.ListImagesResponse:
         name = request.filter.image.image
         if not name:
-            return messages.ListImagesResponse(images=map(image_message, self._images.images()))
-        found = self._images.image(name)
+            return messages.ListImagesResponse(images=map(image_message, await self._images.images()))
+        found = await self._images.image(name)
         return messages.ListImagesResponse(images=[image_message(found)] if found is not None else [])
 
     async def image_status(self, request: messages.ImageStatusRequest) -> messages.ImageStatusResponse:
         """Has no image in its answer if the node does not have it."""
-        found = self._images.image(request.image.image)
+        found = await self._images.image(request.image.image)
         return messages.ImageStatusResponse(image=image_message(found) if found is not None else None)
 
     async def pull_image(self, request: messages.PullImageRequest) -> messages.PullImageResponse:
@@ -63,16 +63,17 @@ class ImageServer:
             raise _refusal(str(error)) from error
         return messages.PullImageResponse(image_ref=image.id)
 
-    async def remove_image(self, _request: messages.RemoveImageRequest) -> messages.RemoveImageResponse:
-        """Leaves the image: its files are the machine's, and cost the node nothing."""
+    async def remove_image(self, request: messages.RemoveImageRequest) -> messages.RemoveImageResponse:
+        await self._images.remove_image(request.image.image)
         return messages.RemoveImageResponse()
 
     async def image_fs_info(self, _request: messages.ImageFsInfoRequest) -> messages.ImageFsInfoResponse:
+        images = await self._images.images()
         usage = messages.FilesystemUsage(
             timestamp=nanoseconds(self._clock.now()),
             fs_id=messages.FilesystemIdentifier(mountpoint=self._mountpoint),
-            used_bytes=messages.UInt64Value(value=sum(image.size for image in self._images.images())),
-            inodes_used=messages.UInt64Value(value=len(self._images.images())),
+            used_bytes=messages.UInt64Value(value=sum(image.size for image in images)),
+            inodes_used=messages.UInt64Value(value=len(images)),
         )
         return messages.ImageFsInfoResponse(image_filesystems=[usage], container_filesystems=[usage])
 

@@ -101,13 +101,13 @@ class RuntimeServer:
         """Takes up what runs. Raises ContainerRuntimeError."""
         await self._runtime.load()
         self._records.load()
-        self._adopt()
+        await self._adopt()
         for record in self._records.containers.values():
             found = self._running(record)
             if found is not None:
                 self._follow_log(record, *found)
 
-    def _adopt(self) -> None:
+    async def _adopt(self) -> None:
         """Makes records of what an emulated kubelet has started: its pods go on."""
         known = {record.runtime_id for record in self._records.containers.values()}
         self._forget_removed()
@@ -121,7 +121,7 @@ class RuntimeServer:
                 if container.id in known or container.id in self._records.removed:
                     continue
                 asked = conversion.adopted_container(sandbox, container)
-                image = self._images.image(container.image)
+                image = await self._images.image(container.image)
                 started_at = conversion.nanoseconds(container.started_at)
                 status = conversion.created_container(
                     container.id, asked, f"{directory}/{asked.log_path}", started_at, image
@@ -300,7 +300,7 @@ class RuntimeServer:
     ) -> messages.CreateContainerResponse:
         sandbox = self._sandbox_record(request.pod_sandbox_id)
         config = request.config
-        image = self._images.image(config.image.image) or self._images.image(
+        image = await self._images.image(config.image.image) or await self._images.image(
             config.image.user_specified_image
         )
         if image is None:

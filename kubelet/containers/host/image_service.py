@@ -30,14 +30,20 @@ class HostImages:
             self._pulled = json.loads(content)
         self._directories: dict[str, UnpackedImage] = {}  # root file systems, which are in no store
 
-    def images(self) -> Sequence[Image]:
+    async def images(self) -> Sequence[Image]:
         names: dict[str, list[str]] = {}
         for name, image_id in self._pulled.items():
             names.setdefault(image_id, []).append(name)
         found = [(self.unpacked(named[0]), named) for named in names.values()]
         return [_image(image, named) for image, named in found if image is not None]
 
-    def image(self, name: str) -> Image | None:
+    async def image(self, name: str) -> Image | None:
+        return self._found(name)
+
+    async def remove_image(self, name: str) -> None:
+        """Leaves it: its files are the machine's, and cost the node nothing."""
+
+    def _found(self, name: str) -> Image | None:
         full = full_image_name(name)
         image = self.unpacked(name)
         if image is None:
@@ -51,7 +57,7 @@ class HostImages:
 
     def reference(self, name: str) -> str:
         """NAME@sha256:… of an image that was pulled, else empty."""
-        image = self.image(name)
+        image = self._found(name)
         return image.reference if image is not None else ""
 
     def unpacked(self, name: str) -> UnpackedImage | None:

@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from kubeskew.apimachinery.clock import Clock, Entropy
-from kubeskew.kubelet.containers.host import log_reader, plain_root, sandbox_files, shim_client
+from kubeskew.kubelet.containers import log_reader
+from kubeskew.kubelet.containers.host import plain_root, sandbox_files, shim_client
 from kubeskew.kubelet.containers.host.cgroups import Cgroups
 from kubeskew.kubelet.containers.host.command_streams import receive
 from kubeskew.kubelet.containers.host.container_commands import ContainerCommands
@@ -56,7 +57,7 @@ from kubeskew.kubelet.containers.runtime_service import (
     LogLine,
     PodSandboxConfig,
 )
-from kubeskew.kubelet.containers.sandbox import Container, Sandbox, full_image_name
+from kubeskew.kubelet.containers.sandbox import RUNTIME_VERSION, Container, Sandbox, full_image_name
 
 log = logging.getLogger(__name__)
 
@@ -81,6 +82,8 @@ class HostRuntime:
     """Runs the pods of one node. Call `load` first."""
 
     runs_programs = True
+    is_remote = False
+    version = RUNTIME_VERSION
 
     def __init__(
         self,
@@ -134,6 +137,9 @@ class HostRuntime:
     def limits_hold(self) -> Sequence[str]:
         """The controllers of cgroups by which limits of containers hold; none if they do not."""
         return self._cgroups.controllers
+
+    def problem(self) -> str:
+        return ""
 
     async def load(self) -> None:
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -490,6 +496,9 @@ class HostRuntime:
         container.annotations.update(annotations)
         self._records.save(sandbox)
 
+    async def measure(self) -> None:
+        """Does nothing: `stats` reads the cgroups."""
+
     def stats(self, sandbox: Sandbox, container: Container) -> ContainerStats:
         written = self._records.layer(container) / ("upper" if self._ability.get("overlay") else "root")
         return self._use.stats(container, self._cgroups, written)
@@ -559,6 +568,9 @@ class HostRuntime:
             return SocketConnection(socket.socket(fileno=fds[0]))
         number = json.loads(data)["errno"] if data else errno.ECONNREFUSED
         raise OSError(number, f"dial tcp {sandbox.ip}:{port}: connect: {os.strerror(number).lower()}")
+
+    async def port_forward(self, sandbox: Sandbox, port: int) -> SocketConnection:
+        return await self.dial(sandbox, port)
 
     # -- state
 

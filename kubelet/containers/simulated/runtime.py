@@ -37,6 +37,7 @@ from kubeskew.kubelet.containers.runtime_service import (
     PodSandboxConfig,
 )
 from kubeskew.kubelet.containers.sandbox import (
+    RUNTIME_VERSION,
     Container,
     Sandbox,
     full_image_name,
@@ -69,10 +70,10 @@ class SimulatedImages:
         self._entries = entries
         self._strict = strict
 
-    def images(self) -> Sequence[Image]:
+    async def images(self) -> Sequence[Image]:
         return ()
 
-    def image(self, name: str) -> Image | None:
+    async def image(self, name: str) -> Image | None:
         if self._strict and entry_for(self._entries, name) is None:
             return None
         full = full_image_name(name)
@@ -83,10 +84,13 @@ class SimulatedImages:
         return Image(reference.rpartition("@")[2], reference, size, [full], seconds=seconds)
 
     async def pull_image(self, name: str) -> Image:
-        image = self.image(name)
+        image = await self.image(name)
         if image is None:
             raise ImageError("ErrImagePull", _UNKNOWN_IMAGE.format(name=full_image_name(name)))
         return image
+
+    async def remove_image(self, name: str) -> None:
+        """Leaves it: an image is there again as soon as somebody asks."""
 
 
 class SimulatedRuntime:
@@ -97,6 +101,8 @@ class SimulatedRuntime:
     """
 
     runs_programs = False
+    is_remote = False
+    version = RUNTIME_VERSION
 
     def __init__(
         self,
@@ -121,6 +127,9 @@ class SimulatedRuntime:
         self._events = ContainerEvents(directory, files)
         self._stopped = asyncio.Event()  # set, and replaced, when the end of a container changes
         self.on_change: Callable[[str], None] = lambda _pod_uid: None
+
+    def problem(self) -> str:
+        return ""
 
     async def load(self) -> None:
         if not self._directory.is_dir():
@@ -249,6 +258,9 @@ class SimulatedRuntime:
             container.core_seconds, container.metered_at = container.used(now), now
             container.cores, container.memory = cores, memory
             self._save(sandbox)
+
+    async def measure(self) -> None:
+        """Does nothing: use follows from the clock."""
 
     def stats(self, sandbox: Sandbox, container: Container) -> ContainerStats:
         """Times are cut to the millisecond, as pages show them: rates between two pages are exact."""
@@ -390,6 +402,9 @@ class SimulatedRuntime:
         if not running or (declared and port not in declared):
             raise ConnectionRefusedError("connection refused")
         return ActedConnection(Identity(sandbox.name, sandbox.namespace, self._node_name))
+
+    async def port_forward(self, sandbox: Sandbox, port: int) -> Connection:
+        return await self.dial(sandbox, port)
 
     # -- state
 

@@ -40,7 +40,7 @@ from kubeskew.cluster.failures import UserError
 from kubeskew.cluster.programs.selection import ProgramFlags
 from kubeskew.cluster.skew import UPGRADE_ORDER
 from kubeskew.cluster.state import StateDir
-from kubeskew.kubelet.node.config import RUNTIMES
+from kubeskew.kubelet.node.config import CRI, ENDPOINT, RUNTIMES
 
 to_option = click.option("--to", type=VERSION, required=True, help="The version to go to.")
 force_option = click.option(
@@ -98,6 +98,13 @@ force_programs_option = click.option(
 )
 @click.option("--runtime", type=click.Choice(RUNTIMES), help="What runs containers [default: simulated].")
 @click.option(
+    "--container-runtime-endpoint",
+    "endpoint",
+    default="",
+    metavar="unix:///PATH",
+    help="The socket of a container runtime, such as containerd, on which pods run (--runtime cri).",
+)
+@click.option(
     "--image",
     "images",
     multiple=True,
@@ -119,6 +126,7 @@ def up(
     config: Path | None,
     time: str | None,
     runtime: str | None,
+    endpoint: str,
     images: tuple[str, ...],
     programs: ProgramFlags,
     force: bool,
@@ -136,6 +144,7 @@ def up(
     kubeskew up --config cluster.yaml
     kubeskew up --time real
     kubeskew up --runtime host --image 'busybox*=/bin/busybox'
+    kubeskew up --container-runtime-endpoint unix:///run/containerd/containerd.sock
     kubeskew up --version 1.36 --binaries ~/kubernetes --real scheduler,controller-manager
     """
     if directory.rewind_interrupted():
@@ -147,7 +156,7 @@ def up(
         *(version, parse_gates(feature_gates), nodes, servers, port, bugs, like or ""),
         check_storage(storage or None, "--storage"),
         *_programs(directory, base, programs),
-        containers=_containers(runtime, images),
+        containers=_containers(runtime, endpoint, images),
         time=time or "",
     )
     if directory.exists():
@@ -165,7 +174,7 @@ def up(
             or (programs.binaries and (programs.named or programs.real is not None)),
             "real": programs.real is not None or base.real,
             "programs": config,
-            "containers": config or runtime or images,
+            "containers": config or runtime or endpoint or images,
             "time": config or time,
         }
         _check_agreement(directory, spec, {name for name, said in given.items() if said})
@@ -175,8 +184,13 @@ def up(
     click.echo(terminal.complete_commands("  kubectl get nodes\n\nStop it with `kubeskew down`."))
 
 
-def _containers(runtime: str | None, images: Sequence[str]) -> dict[str, Any]:
+def _containers(runtime: str | None, endpoint: str, images: Sequence[str]) -> dict[str, Any]:
     """The settings of containers that flags give, as in a cluster file. Raises UserError."""
+    found: dict[str, Any] = {"runtime": runtime} if runtime else {}
+    if endpoint:
+        if runtime not in (None, CRI):
+            raise UserError(f"--container-runtime-endpoint: is for --runtime {CRI}")
+        found = {"runtime": CRI, ENDPOINT: endpoint}
     entries = {}
     for text in images:
         name, equals, path = text.rpartition("=")
@@ -186,7 +200,7 @@ def _containers(runtime: str | None, images: Sequence[str]) -> dict[str, Any]:
         if not place.exists():
             raise UserError(f"--image: there is no {place}")
         entries[name] = {"program" if is_program(place) else "path": str(place)}
-    return {**({"runtime": runtime} if runtime else {}), **({"images": entries} if entries else {})}
+    return {**found, **({"images": entries} if entries else {})}
 
 
 def _programs(directory: StateDir, base: ClusterSpec, flags: ProgramFlags) -> tuple[str, Sequence[str]]:

@@ -18,10 +18,11 @@ import yaml
 
 from kubeskew.apimachinery.process.network_agent import DNS_ADDRESS
 from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.cluster.config import over
 from kubeskew.cluster.controlplane import static_pods
 from kubeskew.cluster.state import Process, RunningProgram, State, StateDir, write_secret
 from kubeskew.kubelet.features import ConfigurationFeatures, KubeletFeatures
-from kubeskew.kubelet.node.config import SIMULATED, NodeConfig, NodeLayout, node_config
+from kubeskew.kubelet.node.config import CONTAINER_KEYS, SIMULATED, NodeConfig, NodeLayout, node_config
 from kubeskew.shim import mount_namespace
 
 ROOT = "/var/lib/kubelet"  # where a kubelet has its node's directory
@@ -86,10 +87,25 @@ def layout_of(directory: StateDir, state: State, node: str) -> NodeLayout:
 
 def acted_nodes_only(state: State, node: str) -> str:
     """The reason why the node cannot have a real kubelet, whatever the machine is; empty if there is none."""
-    runtime = node_config(state.node_spec(node).as_json()).runtime
+    runtime = _with_runtime(state, node).runtime
     return (
         "" if runtime == SIMULATED else f"a real kubelet's containers are acted: leave out runtime: {runtime}"
     )
+
+
+def node_entry(state: State, node: str) -> dict[str, Any]:
+    """A node as its record has it, with the cluster's own settings of containers behind it."""
+    entry = state.node_spec(node).as_json()
+    return {**entry, **over({key: entry[key] for key in CONTAINER_KEYS if key in entry}, state.containers)}
+
+
+def endpoint_of_node(state: State, node: str) -> str:
+    """The endpoint at which an emulated kubelet has its container runtime; empty if that is kubeskew's."""
+    return _with_runtime(state, node).endpoint
+
+
+def _with_runtime(state: State, node: str) -> NodeConfig:
+    return node_config(node_entry(state, node))
 
 
 def node_section(directory: StateDir, state: State, process: Process) -> dict[str, Any]:

@@ -42,6 +42,14 @@ def test_fields_and_defaults_depend_on_the_release(minor, gates, fields):
     assert {name: found.get(name) for name in fields} == fields
 
 
+@pytest.mark.parametrize(("minor", "shown"), [(26, None), (27, "unix:///x")])
+def test_the_endpoint_of_a_container_runtime(minor, shown):
+    """The endpoint of a node's own is shown by releases whose configuration has one."""
+    node = node_config({"name": "n", "runtime": "cri", "containerRuntimeEndpoint": "unix:///x"})
+    found = kubelet_configuration(features_of(minor).configuration, node.settings)
+    assert found.get("containerRuntimeEndpoint") == shown
+
+
 async def test_the_page_has_the_settings_of_the_node(clock):
     """The settings of a node in the cluster file win over the defaults."""
     node = node_config({"name": "n", "capacity": {"pods": "7"}, "kubeReserved": {"cpu": "1"}})

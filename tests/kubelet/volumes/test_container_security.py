@@ -39,9 +39,9 @@ def security(common, own, image_user="", *, minor=36):
         ({"runAsNonRoot": True}, {"runAsUser": 4}, "", {"run_as_user": 4}),
         ({"runAsNonRoot": True}, {}, "4", {"run_as_user": 4}),
         ({"seccompProfile": {"type": "RuntimeDefault"}, "windowsOptions": {"runAsUserName": "x"}}, {}, "",
-         {"run_as_user": 0}),
+         {"run_as_user": 0, "seccomp": "RuntimeDefault"}),
         ({}, {"privileged": True, "seccompProfile": {"type": "Localhost", "localhostProfile": "x"}}, "",
-         {"run_as_user": 0, "privileged": True}),
+         {"run_as_user": 0, "privileged": True, "seccomp": "Localhost/x"}),
     ],
 )  # fmt: skip
 def test_effect(common, own, image_user, expected):

@@ -13,6 +13,7 @@ from kubeskew.cluster import launcher
 from kubeskew.cluster.config import ClusterSpec, is_program, over, parse
 from kubeskew.cluster.failures import UserError
 from kubeskew.cluster.state import Process, State, StateDir
+from kubeskew.kubelet.cli import kubelet
 from kubeskew.kubelet.containers.image_entries import entry_for
 from kubeskew.kubelet.node.config import load_nodes
 
@@ -64,6 +65,28 @@ def test_images_of_programs_are_strict(tmp_path):
     assert node.strict_images
 
 
+def test_endpoints_of_container_runtimes(tmp_path):
+    """A node's own endpoint comes before the cluster's, and containerd's counts without one."""
+    crio = "unix:///run/crio/crio.sock"
+    nodes = [
+        {"name": "a"}, {"name": "b", "containerRuntimeEndpoint": "unix:///b"},
+        {"name": "c", "runtime": "simulated"},
+    ]  # fmt: skip
+    file = {"runtime": "cri", "containerRuntimeEndpoint": crio, "nodes": nodes}
+    assert [node.endpoint for node in nodes_of(parse(file, "file"), tmp_path)] == [crio, "unix:///b", ""]
+    alone = {"containerRuntimeEndpoint": crio, "nodes": [{"name": "n"}]}
+    assert [node.endpoint for node in nodes_of(parse(alone, "file"), tmp_path)] == [crio]
+    [node] = nodes_of(parse({"nodes": [{"name": "n", "runtime": "cri"}]}, "file"), tmp_path)
+    assert node.endpoint == "unix:///run/containerd/containerd.sock"
+
+
+def test_the_endpoint_of_a_flag(tmp_path):
+    """It has the nodes of a file use it whose entry names no runtime."""
+    file = tmp_path / "nodes.yaml"
+    file.write_text("nodes: [{name: a}, {name: b, runtime: simulated}]")
+    assert [node.endpoint for node in load_nodes(file, "unix:///x")] == ["unix:///x", ""]
+
+
 def test_flags_come_before_the_file():
     """The runtime of a flag replaces that of the file, and its images come first."""
     file = {"runtime": "simulated", "images": {"a*": {"runsFor": 1}, "b": {"runsFor": 2}}}
@@ -79,7 +102,12 @@ def test_flags_come_before_the_file():
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("{runtime: docker}", "runtime: expected simulated or host or host-plain, found 'docker'"),
+        ("{runtime: docker}", "runtime: expected simulated or host or host-plain or cri, found 'docker'"),
+        ("{runtime: cri, containerRuntimeEndpoint: /run/x.sock}", "containerRuntimeEndpoint: expected a URL"),
+        (
+            "{runtime: host, containerRuntimeEndpoint: 'unix:///x'}",
+            "containerRuntimeEndpoint: is for runtime: cri",
+        ),
         ("{imagePolicy: never}", "imagePolicy: expected strict or simulate, found 'never'"),
         ("{images: {a: {file: x}}}", "images.a: unknown key 'file'; known are"),
         (
@@ -147,3 +175,36 @@ def test_an_image_flag_that_is_none(tmp_path, image, error):
     """A mistake in the flag is reported before anything starts."""
     done = CliRunner().invoke(lifecycle.up, ["--state-dir", str(tmp_path / "s"), "--image", image])
     assert error in str(done.exception)
+
+
+@pytest.mark.parametrize(
+    ("flags", "error"),
+    [
+        (["--container-runtime-endpoint", "unix:///none/x.sock"],
+         ("kubelet/node-1: validate service connection: validate CRI v1 runtime API for endpoint "
+         '"unix:///none/x.sock": rpc error: code = Unavailable')),
+        (["--container-runtime-endpoint", "tcp://127.0.0.1:1"],
+         "kubelet/node-1: only support unix socket endpoint"),
+        (["--container-runtime-endpoint", "unix:///x", "--runtime", "host"],
+         "--container-runtime-endpoint: is for --runtime cri"),
+    ],
+)  # fmt: skip
+def test_an_endpoint_flag_that_is_none(tmp_path, flags, error):
+    """The reason why nothing can run there is one line, before anything starts."""
+    directory = tmp_path / "s"
+    done = CliRunner().invoke(lifecycle.up, ["--state-dir", str(directory), *flags])
+    assert isinstance(done.exception, UserError)
+    assert str(done.exception).startswith(error)
+    assert "\n" not in str(done.exception)
+    assert not directory.exists()
+
+
+def test_a_kubelet_without_its_runtime(tmp_path):
+    """A kubelet in the foreground ends with upstream's words and exit status 2."""
+    file = tmp_path / "nodes.yaml"
+    file.write_text("nodes: [{name: a}]")
+    arguments = ["--nodes-file", str(file), "--root-dir", str(tmp_path), "--kubeconfig", str(file)]
+    endpoint = ["--container-runtime-endpoint", "unix:///none/x.sock"]
+    done = CliRunner().invoke(kubelet, [*arguments, *endpoint])
+    assert done.exit_code == 2
+    assert "failed to run Kubelet: validate service connection: validate CRI v1 runtime API" in done.output

@@ -4,9 +4,9 @@ import asyncio
 from datetime import UTC, datetime
 from pathlib import Path
 
-from kubeskew.kubelet.containers.host import log_reader
-from kubeskew.kubelet.containers.host.log_reader import LogFollower
+from kubeskew.kubelet.containers import log_reader
 from kubeskew.kubelet.containers.host.log_writer import LINE_BYTES, LogWriter
+from kubeskew.kubelet.containers.log_reader import LogFollower
 
 
 class Clock:

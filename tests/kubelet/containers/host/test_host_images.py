@@ -38,13 +38,13 @@ def test_patterns(tmp_path: Path, pattern: str, name: str, fits: bool):
 async def test_pulled_images_are_known(tmp_path: Path):
     """A node has what it pulled, also when the kubelet starts again, with the names that pods used."""
     service = images(tmp_path, "app*")
-    assert service.image("app:1") is None
+    assert await service.image("app:1") is None
     pulled = await service.pull_image("app:1")
     assert pulled.reference == f"docker.io/library/app@{pulled.id}"
     again = images(tmp_path, "app*")
-    assert again.image("app:1") == pulled
-    assert [image.names for image in again.images()] == [["docker.io/library/app:1"]]
-    assert again.image("app:2") is None
+    assert await again.image("app:1") == pulled
+    assert [image.names for image in await again.images()] == [["docker.io/library/app:1"]]
+    assert await again.image("app:2") is None
 
 
 async def test_images_without_entry(tmp_path: Path):

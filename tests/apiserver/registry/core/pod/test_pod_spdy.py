@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 from streaming_node import PODS, Bench
 
-from kubeskew.kubelet.server import spdy
+from kubeskew.kubelet.protocols import spdy
 
 
 async def test_exec_over_spdy(bench: Bench):

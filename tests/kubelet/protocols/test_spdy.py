@@ -5,7 +5,7 @@ import zlib
 
 from memory_pipes import pipes
 
-from kubeskew.kubelet.server import spdy
+from kubeskew.kubelet.protocols import spdy
 
 
 def test_the_header_dictionary_is_the_protocols():

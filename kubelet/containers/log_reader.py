@@ -1,4 +1,4 @@
-"""Reads the logs of containers that a node's shim writes (`log_writer.py`)."""
+"""Reads the logs of containers, which the host's shim or a container runtime writes in the format of CRI."""
 
 import contextlib
 import os
