@@ -9,7 +9,7 @@ EXPLORED ?= report/explore
 # Bytecode is kept, also where it should not be: tests start many interpreters, which would all compile the sources.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help run matrix schemas catalogue check-catalogue site explore planted explored-bugs outcomes test tests test-slow test-people test-postgresql test-real test-random mutants twice coverage check up down kubectl node bench clean
+.PHONY: help run matrix schemas catalogue check-catalogue site explore planted explored-bugs outcomes test tests test-slow test-people test-postgresql test-real test-random power-loss mutants twice coverage check up down kubectl node bench clean
 
 help:  ## List these commands
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -78,6 +78,10 @@ test-slow: $(STAMP) kubectl  ## The long tests
 # For longer: make test-random RANDOM_FLAGS="--seconds 600 --examples 1000"; --seed N repeats a round.
 test-random: $(STAMP)  ## The tests that draw their cases, with other ones each time
 	hack/checks/test-random $(RANDOM_FLAGS)
+
+# Other ones: make power-loss POWER_LOSS_FLAGS="--first 1000 --crashes 100000 -o json".
+power-loss: $(STAMP)  ## Cut the power 10,000 times, and see that nothing acknowledged is lost
+	$(BIN)/python hack/powerloss/run $(POWER_LOSS_FLAGS)
 
 # One alone: make mutants MUTANTS_FLAGS="--only scheduler".
 mutants: $(STAMP)  ## Plant defects, one at a time, and see the matrix find each

@@ -79,7 +79,7 @@ class StateFile:
     def save(self) -> None:
         content = pod_allocations.encode(self.state, self.form)
         if content != self._content:
-            self._files.write(self._path, content)
+            self._files.write(self._path, content, synced=True)
             self._content = content
 
 

@@ -264,4 +264,4 @@ def write_spec(
         for name, env in devices.items()
     ]
     spec = {"cdiVersion": _VERSION, "kind": kind, "devices": entries}
-    files.write(path, orjson.dumps(spec, option=orjson.OPT_INDENT_2))
+    files.write(path, orjson.dumps(spec, option=orjson.OPT_INDENT_2), synced=True)

@@ -82,9 +82,21 @@ def _images(_context: click.Context, _parameter: click.Parameter, values: tuple[
     help="An image, whose name may have wildcards: a root file system, an OCI layout, an archive, or a "
     "program; repeatable. Only for --runtime host.",
 )
+@click.option(
+    "--clean-up",
+    "cleans_up",
+    is_flag=True,
+    help="End the processes of the node's containers that an earlier one has left, and exit.",
+)
 @verbosity_option
 def cri(
-    socket: Path, runtime: str, root_dir: Path, node_name: str, images: Mapping[str, Path], verbosity: int
+    socket: Path,
+    runtime: str,
+    root_dir: Path,
+    node_name: str,
+    images: Mapping[str, Path],
+    cleans_up: bool,
+    verbosity: int,
 ) -> None:
     """Serve CRI v1 in the foreground: a real kubelet can run its pods on it.
 
@@ -94,9 +106,15 @@ def cri(
     """
     if images and runtime == _SIMULATED:
         raise click.UsageError("--image: only --runtime host has images; simulated containers need none")
+    directory = _node_directory(root_dir, node_name)
+    if cleans_up:
+        from kubeskew.kubelet.containers.host.cleanup import cleanup
+
+        cleanup(directory)
+        return
     machine = machine_given(SystemMachine)
     machine.log(verbosity)
-    machine.run(_serve(machine, socket, _node_directory(root_dir, node_name), node_name, runtime, images))
+    machine.run(_serve(machine, socket, directory, node_name, runtime, images))
 
 
 def _node_directory(root: Path, name: str) -> Path:
@@ -112,6 +130,7 @@ async def _serve(
     machine: Machine, socket: Path, directory: Path, node: str, kind: str, images: Mapping[str, Path]
 ) -> None:
     from kubeskew.apimachinery.process.runtime import stop_on_signals
+    from kubeskew.kubelet.containers.host.cleanup import cleanup
     from kubeskew.kubelet.containers.runtime_service import ContainerRuntimeError
     from kubeskew.kubelet.cri_service import CRIService
     from kubeskew.kubelet.files import UNJOURNALLED
@@ -128,9 +147,23 @@ async def _serve(
         raise click.UsageError(f"cannot serve {_UNIX}{socket}: {error}") from error
     try:
         click.echo(f"serving CRI v1 at {_UNIX}{socket}")
+        if kind == _HOST and not _passes_mounts_on():
+            click.echo(
+                "note: mounts of a kubelet, such as service accounts' tokens, do not reach containers: "
+                "run `mount --make-rshared /` before both",
+                err=True,
+            )
         await stop.wait()
     finally:
         await service.stop()
+        if kind == _HOST and not any(sandbox.ready for sandbox in runtime.runtime.sandboxes()):
+            cleanup(directory)  # with the last pod goes the process that starts containers
+
+
+def _passes_mounts_on() -> bool:
+    """Containers see what is mounted later, for / is shared (proc(5), mountinfo)."""
+    fields = [line.split() for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    return any(each[4] == "/" and any(field.startswith("shared:") for field in each[6:]) for each in fields)
 
 
 def _runtime(

@@ -5,12 +5,15 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from kubeskew.apimachinery.durable_files import flush, make_directory
+
 
 class StateFiles:
     """Changes and reads the files in which a node's kubelet, runtime and drivers keep their state.
 
-    Nothing waits for the disk: a crash of the machine may lose what was written last, as it loses the
-    containers themselves; an empty file may be left.
+    Checkpoints and what drivers promise are `synced`: on the disk when `write` returns, as a kubelet's are
+    upstream. Nothing else waits for the disk: a crash of the machine may lose what was written last, as it
+    loses the containers themselves, or leave a part of it, which whoever reads it takes for none.
     """
 
     def read(self, path: Path) -> bytes | None:
@@ -20,14 +23,18 @@ class StateFiles:
         except FileNotFoundError:
             return None
 
-    def write(self, path: Path, content: bytes) -> None:
+    def write(self, path: Path, content: bytes, *, synced: bool = False) -> None:
         temporary = path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY}")
         try:
             temporary.write_bytes(content)
         except FileNotFoundError:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_directory(path.parent)
             temporary.write_bytes(content)
+        if synced:
+            flush(temporary)
         temporary.replace(path)
+        if synced:
+            flush(path.parent)
 
     def append(self, path: Path, content: bytes) -> None:
         """Adds to the end of a file, which may be new. A process that is killed may leave a part of it."""
@@ -40,7 +47,7 @@ class StateFiles:
 
     def make_directory(self, path: Path, mode: int = 0o700) -> None:
         """Makes a directory whose presence is state."""
-        path.mkdir(parents=True, exist_ok=True, mode=mode)
+        make_directory(path, mode)
 
     def mark(self) -> None:
         """Called when a plugin is about to be called, which may change files of its own."""
@@ -55,7 +62,7 @@ class FilesInMemory(StateFiles):
     def read(self, path: Path) -> bytes | None:
         return self.contents.get(path.as_posix())
 
-    def write(self, path: Path, content: bytes) -> None:
+    def write(self, path: Path, content: bytes, *, synced: bool = False) -> None:
         self.contents[path.as_posix()] = content
 
     def append(self, path: Path, content: bytes) -> None:

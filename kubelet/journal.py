@@ -23,7 +23,6 @@ kubelets run.
 
 import base64
 import fcntl
-import itertools
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -32,6 +31,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from kubeskew.apimachinery.durable_files import flush, make_directory
 from kubeskew.kubelet.files import TEMPORARY, StateFiles
 from kubeskew.kubelet.protocols.message_sockets import Channel, ForwardingChannel
 
@@ -169,12 +169,15 @@ def _segments_until(node: Path, revision: int) -> list[tuple[int, bytes]]:
     """
     found: list[tuple[int, bytes]] = []
     for number, content in _segments(node / DIRECTORY):
-        kept = itertools.takewhile(lambda each: each.revision <= revision, positions(content))
-        end = max((each.end for each in kept), default=0)
-        if end == 0:
-            break
-        found.append((number, content[:end]))
-        if end < len(content):
+        end, later = 0, False
+        for position in positions(content):
+            later = position.revision > revision
+            if later:
+                break
+            end = position.end
+        if end:
+            found.append((number, content[:end]))
+        if later:
             break
     oldest = next(_segments(node / DIRECTORY), None)
     if not found and oldest is not None and oldest[0] > 1:
@@ -204,11 +207,15 @@ class JournalledFiles(StateFiles):
         self._newest_revision = newest_revision
         self._most = most
         self._marked = 0
+        self._flushed: set[Path] = set()  # directories whose names are on the disk
 
-    def write(self, path: Path, content: bytes) -> None:
+    def write(self, path: Path, content: bytes, *, synced: bool = False) -> None:
         with self._locked():
-            super().write(path, content)
-            self._note(with_content(self._newest_revision(), "write", self._name(path), content))
+            if synced:
+                self._flush_way(path.parent)
+            super().write(path, content, synced=synced)
+            record = with_content(self._newest_revision(), "write", self._name(path), content)
+            self._note(record, synced=synced)
 
     def append(self, path: Path, content: bytes) -> None:
         with self._locked():
@@ -248,6 +255,15 @@ class JournalledFiles(StateFiles):
 
     # --
 
+    def _flush_way(self, directory: Path) -> None:
+        """Flushes the names on the way to a directory, once: others may have made it."""
+        if directory not in self._flushed:
+            make_directory(directory)
+            for above in directory.parents:
+                if above.is_relative_to(self._node.parent):
+                    flush(above)
+            self._flushed.add(directory)
+
     def _name(self, path: Path) -> str:
         return path.relative_to(self._node).as_posix()
 
@@ -257,7 +273,7 @@ class JournalledFiles(StateFiles):
         try:
             lock = os.open(self._journal, os.O_RDONLY | os.O_DIRECTORY)
         except FileNotFoundError:
-            self._journal.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_directory(self._journal)
             lock = os.open(self._journal, os.O_RDONLY | os.O_DIRECTORY)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -265,8 +281,11 @@ class JournalledFiles(StateFiles):
         finally:
             os.close(lock)
 
-    def _note(self, record: Record) -> None:
-        """Appends to the newest segment, and begins the next one when that is full."""
+    def _note(self, record: Record, *, synced: bool = False) -> None:
+        """Appends to the newest segment, and begins the next one when that is full.
+
+        All records up to a synced one are on the disk then.
+        """
         known = segment_numbers(self._journal)
         path = segment_path(self._journal, known[-1] if known else 1)
         with path.open("ab+") as file:
@@ -277,6 +296,11 @@ class JournalledFiles(StateFiles):
                     file.write(b"\n")
             file.write(record_line(record))
             size = file.tell()
+            if synced:
+                file.flush()
+                os.fsync(file.fileno())
+        if not known:
+            flush(self._journal)
         self._marked = max(self._marked, record["revision"])
         if size > self._most:
             self._begin_segment(size)
@@ -286,11 +310,15 @@ class JournalledFiles(StateFiles):
         beginning = snapshot(files, revision)
         if size <= _SNAPSHOTS * len(beginning):
             return
-        number = segment_numbers(self._journal)[-1] + 1
+        last = segment_numbers(self._journal)[-1]
+        flush(segment_path(self._journal, last))  # what is synced later must not have a gap before it
+        number = last + 1
         path = segment_path(self._journal, number)
         temporary = path.with_name(f".{path.name}{TEMPORARY}")
         temporary.write_bytes(beginning)
+        flush(temporary)
         temporary.replace(path)
+        flush(self._journal)  # before anything is synced to the new one alone
         for old in segment_numbers(self._journal)[:-KEPT]:
             segment_path(self._journal, old).unlink()
 

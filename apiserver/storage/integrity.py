@@ -17,7 +17,7 @@ from itertools import islice, takewhile
 from typing import Any
 
 from kubeskew.apiserver.storage.interfaces import CompactedError, DamageError, FutureRevisionError
-from kubeskew.apiserver.storage.operations import NO_LIMIT, Metadata, Range, newest, record
+from kubeskew.apiserver.storage.operations import NO_LIMIT, Metadata, Range, check_order, newest, record
 from kubeskew.apiserver.storage.projection import digest, entry_sum, is_intact
 from kubeskew.apiserver.storage.records import (
     DAMAGED,
@@ -43,7 +43,7 @@ class Difference:
     """`what` names the difference in a word, `text` in a sentence."""
 
     what: str  # event-damaged, events-lost, object-missing, object-differs, object-unknown, digest-differs,
-    # author-unknown
+    # author-unknown, database-damaged
     revision: int
     key: Key | None
     text: str
@@ -144,9 +144,13 @@ def _stray_authors(session: Session) -> Iterator[Difference]:
 
 
 def all_events(session: Session) -> Iterator[tuple[int, ObjectRow]]:
-    """Yields sub-revisions and rows with the columns of `events`; the oldest comes first."""
+    """Yields sub-revisions and rows with the columns of `events`; the oldest comes first.
+
+    Raises DamageError.
+    """
     revision = 0
     while rows := session.all("all_events", revision=revision, limit=CHUNK_EVENTS):
+        check_order(rows, revision)
         last = rows[-1][0] if len(rows) == CHUNK_EVENTS else NO_LIMIT
         further = session.all("all_siblings", revision=revision, until=last)
         first = [(0, row) for row in rows]
@@ -270,7 +274,12 @@ def compare(objects: Mapping[Key, Entry], projection: Sequence[Entry]) -> list[D
             text = f"{where} is not in the table of objects, though the log has it at revision "
             text += str(expected.revision)
             differences.append(Difference("object-missing", expected.revision, key, text))
-    return sorted(differences, key=lambda difference: difference.revision)
+    return sorted(differences, key=_revision_of)
+
+
+def _revision_of(difference: Difference) -> int:
+    """A damaged row may have anything for a revision."""
+    return difference.revision if isinstance(difference.revision, int) else 0
 
 
 @dataclass(slots=True)
@@ -324,10 +333,17 @@ def rebuilt(salvage: Salvage, mark: int) -> tuple[Repair, dict[Key, Entry], Meta
     repair.objects = len(objects)
     gaps = list(_gaps(events, before.base, head))
     repair.lost += [_gone(*gap) for gap in gaps if gap not in before.lost]
-    repair.lost += [damaged_event(events[revision]) for revision in sorted(damaged - before.damaged)]
+    repair.lost += [
+        damaged_event(row)
+        for revision in sorted(damaged - before.damaged)
+        for row in _damaged_rows(salvage, revision)
+    ]
     kept = events[newest][15] if events else 0
     # If the digest agrees, the objects are whole: only their authors and times are damaged.
     proven = newest not in damaged and total == kept + before.digest_offset
+    if not proven and not repair.lost and not damaged and not before.damaged:
+        text = f"events that shared a revision are gone: the digest of revision {newest} is of other objects"
+        repair.lost.append(Difference("events-lost", newest, None, text))
     unreadable = set() if proven else damaged & {entry.revision for entry in objects.values()}
     metadata = Metadata(
         compacted=before.compacted,
@@ -341,6 +357,14 @@ def rebuilt(salvage: Salvage, mark: int) -> tuple[Repair, dict[Key, Entry], Meta
         store_id=before.store_id,
     )
     return repair, objects, metadata
+
+
+def _damaged_rows(salvage: Salvage, revision: int) -> Iterator[Row]:
+    if revision in salvage.events and not is_intact(salvage.events[revision]):
+        yield salvage.events[revision]
+    for (shared, sub), row in sorted(salvage.siblings.items(), key=lambda item: item[0]):
+        if shared == revision and not is_intact(row, sub):
+            yield row
 
 
 def _mended(row: Row, sub: int, entries: Iterable[Entry], repair: Repair) -> Row:

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
-from typing import Self
+from typing import Any, Self
 
 import orjson
 
-from kubeskew.apiserver.storage.interfaces import CompactedError, FutureRevisionError
+from kubeskew.apiserver.storage.interfaces import CompactedError, DamageError, FutureRevisionError
 from kubeskew.apiserver.storage.records import (
     EMPTY_REVISION,
     Author,
@@ -119,6 +119,7 @@ def events_after(
         raise CompactedError(revision, horizon)
     suffix = "" if resource is None else "_of"
     rows = session.all(f"after{suffix}", revision=revision, until=until, limit=limit, resource=resource)
+    check_order(rows, revision)
     end = rows[-1][0] if len(rows) == limit else until
     further = _siblings_after(session, f"siblings_after{suffix}", revision, limit, end, resource)
     found = [event_of(row) for row in rows]
@@ -127,6 +128,16 @@ def events_after(
             found = [event for event in found if event.revision <= further[-1].revision]
         found = list(heapq.merge(found, further, key=_place))
     return [_completed(session, event) for event in found]
+
+
+def check_order(rows: Iterable[Sequence[Any]], revision: int) -> None:
+    """Raises DamageError unless each row is newer than the one before, the first than `revision`: a damaged
+    page may lead in circles.
+    """
+    for row in rows:
+        if row[0] <= revision:
+            raise DamageError(f"the store is damaged: after revision {revision} the log has {row[0]}")
+        revision = row[0]
 
 
 def _siblings_after(

@@ -17,7 +17,7 @@ import orjson
 
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apiserver.storage import integrity
-from kubeskew.apiserver.storage.integrity import Replay, verify
+from kubeskew.apiserver.storage.integrity import Difference, Replay, verify
 from kubeskew.apiserver.storage.interfaces import DamageError, StorageError
 from kubeskew.apiserver.storage.operations import (
     NO_LIMIT,
@@ -512,9 +512,14 @@ class LogReader:
         return await self._database.read(lambda session: [name for (name,) in session.all("resources")])
 
     async def replay(self) -> Replay:
-        """Replays the whole log and compares it with the projection, on one snapshot."""
+        """Replays the whole log and compares it with the projection, on one snapshot; then the database
+        checks itself.
+        """
         mark = self._database.committed()  # before the snapshot, which may be newer
-        return await self._database.read(lambda session: verify(session, mark))
+        replayed = await self._database.read(lambda session: verify(session, mark))
+        for text in await self._database.damages():
+            replayed.differences.append(Difference("database-damaged", replayed.revision, None, text))
+        return replayed
 
     async def history(self, key: Key) -> Sequence[Event]:
         """Compaction may have dropped the oldest events; the oldest one left comes first."""

@@ -75,6 +75,10 @@ class Database(Protocol):
         """Runs `work` on one snapshot."""
         ...
 
+    async def damages(self) -> Sequence[str]:
+        """Lists what the database finds wrong with itself, where it has a check of its own."""
+        ...
+
     async def newest(self) -> int | None:
         """Any process may have committed it before the call; None if `events` is empty, or if it takes long
         to find out.

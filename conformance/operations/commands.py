@@ -205,8 +205,9 @@ async def _executed(ctx: CellContext, body: Mapping[str, Any], command: Sequence
     url = f"{config.server}/api/v1/namespaces/{namespace}/pods/{name}/exec?{urlencode(query)}"
     done = Execution()
     connector = aiohttp.TCPConnector(ssl=config.ssl_context() or True)
+    headers = {**ctx.client.headers, "Accept": "*/*"}  # a kubelet serves nobody at /exec who wants a type
     async with (
-        aiohttp.ClientSession(connector=connector, headers=ctx.client.headers) as session,
+        aiohttp.ClientSession(connector=connector, headers=headers) as session,
         session.ws_connect(url, protocols=(_PROTOCOL,)) as socket,
     ):
         async for message in socket:

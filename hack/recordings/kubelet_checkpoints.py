@@ -12,7 +12,7 @@ taken away, and it is started again. A line of the output is one file of one kub
     text      what it had
     readers   for each kubelet, named so, the exit code with which it ended, or null, and what it said of it
 
-As root, for real kubelets need that (docs/how-to/real.md).
+What the machine has to have for real kubelets is in docs/how-to/real.md.
 """
 
 import argparse

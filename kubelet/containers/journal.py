@@ -1,5 +1,7 @@
 """A journal: JSON lines in a file, in the order in which they were added."""
 
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +18,25 @@ class Journal:
     def __init__(self, path: Path, files: StateFiles = UNJOURNALLED) -> None:
         self._path = path
         self._files = files
+        self._continued = False  # from a whole line on
 
     def entries(self) -> list[Entry]:
-        """Returns all entries; a last line that was cut off is left out."""
-        try:
-            lines = self._path.read_bytes().splitlines(keepends=True)
-        except FileNotFoundError:
-            return []
-        return [orjson.loads(line) for line in lines if line.endswith(b"\n")]
+        """Returns all entries; lines that the end of a process or of the machine has cut off are left
+        out.
+        """
+        lines = (self._files.read(self._path) or b"").splitlines(keepends=True)
+        return [entry for line in lines if line.endswith(b"\n") for entry in _parsed(line)]
 
     def append(self, entry: Entry) -> None:
-        self._files.append(self._path, orjson.dumps(entry) + b"\n")
+        line = orjson.dumps(entry) + b"\n"
+        if not self._continued:
+            before = self._files.read(self._path)
+            if before and not before.endswith(b"\n"):  # its writer was killed
+                line = b"\n" + line
+            self._continued = True
+        self._files.append(self._path, line)
+
+
+def _parsed(line: bytes) -> Iterator[Entry]:
+    with suppress(orjson.JSONDecodeError):
+        yield orjson.loads(line)

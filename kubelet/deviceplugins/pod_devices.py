@@ -151,7 +151,7 @@ def write_checkpoint(
     files: StateFiles, directory: Path, allocations: Allocations, registered: Mapping[str, Sequence[str]]
 ) -> None:
     """Writes the checkpoint; `registered` has the healthy devices by resource."""
-    files.write(directory / FILE_NAME, encode_checkpoint(allocations, registered))
+    files.write(directory / FILE_NAME, encode_checkpoint(allocations, registered), synced=True)
 
 
 def read_checkpoint(files: StateFiles, directory: Path) -> tuple[Allocations, list[str]] | None:

@@ -115,7 +115,7 @@ class CheckpointFile:
 
     def store(self, infos: Sequence[ClaimInfo]) -> None:
         if self._codec is not None:
-            self._files.write(self._path, self._codec.encode(infos))
+            self._files.write(self._path, self._codec.encode(infos), synced=True)
 
 
 def _entry(info: ClaimInfo, *, share_ids: bool) -> Object:

@@ -144,7 +144,7 @@ class PreparedClaims:
         return self._cdi / f"{self._driver}-{uid}.json"
 
     def _save(self) -> None:
-        self._files.write(self._record, orjson.dumps(self._prepared, option=orjson.OPT_INDENT_2))
+        self._files.write(self._record, orjson.dumps(self._prepared, option=orjson.OPT_INDENT_2), synced=True)
 
 
 def configured(driver: str, configs: Sequence[Object], result: Object) -> dict[str, str]:

@@ -44,7 +44,7 @@ class MadePartitions:
             return
         self._made = made
         if made:
-            self._files.write(self._record, orjson.dumps(made, option=orjson.OPT_INDENT_2))
+            self._files.write(self._record, orjson.dumps(made, option=orjson.OPT_INDENT_2), synced=True)
         else:
             self._files.remove(self._record)
 

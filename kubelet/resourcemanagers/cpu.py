@@ -220,7 +220,7 @@ class CPUManager:
         self.save()
 
     def save(self) -> None:
-        self._files.write(self._path, cpu_manager_state.encode(self._state, self._formats))
+        self._files.write(self._path, cpu_manager_state.encode(self._state, self._formats), synced=True)
 
 
 def _take(available: CPUSet, count: int) -> CPUSet:

@@ -242,7 +242,7 @@ class MemoryManager:
         self.save()
 
     def save(self) -> None:
-        self._files.write(self._path, memory_manager_state.encode(self._state, self._formats))
+        self._files.write(self._path, memory_manager_state.encode(self._state, self._formats), synced=True)
 
 
 def _empty_machine(capacity: Mapping[str, str], reserved: int) -> Machine:

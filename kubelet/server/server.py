@@ -37,6 +37,8 @@ from kubeskew.kubelet.server.stats import NodeView, ServerError, pods_in_use, su
 _METRICS = {"cadvisor": cadvisor_metrics, "resource": resource_metrics, "probes": probe_metrics}
 # Headers that hold for one connection.
 _HOP = frozenset({"host", "connection", "content-length", "transfer-encoding", "keep-alive", "te", "upgrade"})
+# These name no media types, so a client has to take all (go-restful, jsr311.go).
+_UNTYPED = frozenset({"run", "exec", "attach", "portForward", "containerLogs"})
 _CHECKS = (["log"], ["ping"], ["syncloop"])
 Page = Callable[[web.BaseRequest, list[str]], Awaitable[web.StreamResponse]]
 log = logging.getLogger(__name__)
@@ -70,6 +72,8 @@ class Routes:
         if page is None:
             return answer(self._health, path)
         try:
+            if parts[0] in _UNTYPED:
+                _need_any_type(request)
             return await page(request, parts[1:])
         except ServerError as error:
             return web.Response(status=error.status, text=error.text)
@@ -225,6 +229,16 @@ class _Collected:
     async def finish(self, status: dict[str, Any]) -> None:
         if status.get("reason") == "InternalError":
             raise ServerError(500, status["message"])
+
+
+def _need_any_type(request: web.BaseRequest) -> None:
+    """Raises 406 if the client names the types that it takes, 415 if it sends no body with that."""
+    accepted = request.headers.get("Accept") or "*/*"
+    if any(kind.partition(";")[0].strip() == "*/*" for kind in accepted.split(",")):
+        return
+    without_body = request.method in {"POST", "PUT", "PATCH"} and "Content-Length" not in request.headers
+    what = "415: Unsupported Media Type" if without_body else "406: Not Acceptable"
+    raise ServerError(int(what[:3]), f"{what}\n\nAvailable representations: ")
 
 
 def _need(parts: list[str], count: int) -> None:

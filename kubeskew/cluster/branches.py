@@ -23,7 +23,7 @@ from pathlib import Path
 
 from kubeskew.apimachinery.client.leader import released
 from kubeskew.apimachinery.clock import Clock
-from kubeskew.apimachinery.durable_files import flush
+from kubeskew.apimachinery.durable_files import flush, flush_tree, make_directory
 from kubeskew.apimachinery.gates import parse_overrides
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.storage.interfaces import CompactedError, FutureRevisionError, StorageError
@@ -40,7 +40,12 @@ from kubeskew.cluster.state import Process, State, StateDir, write_secret, write
 
 _LEASES_PATH = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/"
 _LEASES = ("kube-controller-manager", "kube-scheduler")
-_LEFT = ("lock", ".gitignore", "forking.partial")  # by a fork that was killed before it could say so
+_LEFT = (
+    "lock",
+    ".gitignore",
+    ".gitignore.partial",
+    "forking.partial",
+)  # by a fork that was killed before it could say so
 _SERVER = re.compile(r"(?<=https://127\.0\.0\.1:)\d+")
 _PARTS = ("data", "kubelet", "faults", "state.json")  # exchanged in this order
 _PLAN = "plan.json"
@@ -138,7 +143,7 @@ async def _made(
     """
     then, ports = moved
     try:
-        target.path.mkdir(parents=True, mode=0o700, exist_ok=True)
+        make_directory(target.path)
     except OSError as error:
         raise UserError(f"cannot make {target.path}: {error.strerror}") from error
     with target.locked():
@@ -149,7 +154,9 @@ async def _made(
             write_secret(target.forking, f"revision {revision} of the cluster in {source.path}")
             write_secrets(_credentials(source, target, ports))
             restore_kubelet_files(source, revision, target)
-            target.database.parent.mkdir(mode=0o700)
+            if target.kubelet_root().exists():
+                flush_tree(target.kubelet_root())
+            make_directory(target.database.parent)
             note = ComponentEvent(
                 revision, STORE, FORKED, "", "", platform.clock.now(), "from another cluster"
             )
@@ -160,6 +167,7 @@ async def _made(
             target.purge()
             raise
         target.forking.unlink()
+        flush(target.path)
     return made
 
 
@@ -271,8 +279,7 @@ async def _stage(
         write_secret(partial.storage_file, there)
     partial.save(then)
     write_secret(partial.path / _PLAN, json.dumps({"revision": revision, "kept": place}))
-    for path in (partial.database.parent, partial.path):
-        flush(path)
+    flush_tree(partial.path)
 
 
 def resume_rewind(directory: StateDir, progress: Progress) -> int | None:
@@ -296,7 +303,7 @@ def _finish(directory: StateDir) -> int:
     """Staged parts replace the present ones, which are kept; it can be repeated."""
     plan = json.loads((directory.rewinding / _PLAN).read_text())
     kept = directory.path / plan["kept"]
-    kept.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_directory(kept)
     for part in _PARTS:
         staged, here = directory.rewinding / part, directory.path / part
         if staged.exists():

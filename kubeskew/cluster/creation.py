@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kubeskew.apimachinery.clock import Clock
+from kubeskew.apimachinery.durable_files import make_directory
 from kubeskew.apimachinery.known_names import METRICS_SERVER, NETWORK, kind_of
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.storage.factory import Storage
@@ -167,7 +168,7 @@ def create(
     """Writes the record and the credentials of a new cluster into its directory."""
     state = plan(spec, ports, inspect, force=force)
     credentials(directory, state, now)
-    directory.database.parent.mkdir(mode=0o700, exist_ok=True)
+    make_directory(directory.database.parent)
     if spec.storage:
         write_secret(directory.storage_file, spec.storage)
     directory.save(state)

@@ -5,7 +5,9 @@
 /var/lib/kubelet is ROOT there, /var/log is LOGS, and processors and memory are those that files in MACHINE
 describe (`machine_files`). What a kubelet writes to the kernel's settings goes into
 files that stand in their place, so that the machine's stay as they are. The mounts end with the program, and
-the program with the process PARENT. It has a process group of its own.
+the program with the process PARENT. It has a process group of its own. Without root a user namespace comes
+first, in which the user is root; where there is no /var/lib/kubelet, /var/lib is an empty file system then.
+Without arguments the namespaces are made, and nothing is run.
 
 It is a program of its own, with the standard library alone, which becomes the other one: nothing of it stays.
 
@@ -15,11 +17,12 @@ Source: pkg/kubelet/cm/container_manager_linux.go (setupKernelTunables) and pkg/
 import ctypes
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-_CLONE_NEWNS = 0x00020000  # linux/sched.h
+_CLONE_NEWNS, _CLONE_NEWUSER = 0x00020000, 0x10000000  # linux/sched.h
 _MS_BIND, _MS_REC, _MS_PRIVATE = 0x1000, 0x4000, 0x40000  # linux/mount.h
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _CANNOT_RUN = 126  # as a shell's
@@ -48,6 +51,13 @@ def command(root: Path, logs: Path, machine: Path) -> list[str]:
     return [sys.executable, "-I", "-S", __file__, str(root), str(logs), str(machine)]
 
 
+def refusal() -> str:
+    """The reason why this user cannot have such a namespace; empty if there is none."""
+    command = [sys.executable, "-I", "-S", __file__]
+    done = subprocess.run(command, capture_output=True, text=True)  # noqa: S603 - this file
+    return done.stderr.strip().rpartition("\n")[2]
+
+
 def machine_files(processors: int, memory: int, huge_pages: Mapping[int, int]) -> dict[str, str]:
     """Describes one NUMA node of one socket, whose cores have a thread each; `memory` is in bytes.
     `huge_pages` has numbers of pages by their size in bytes.
@@ -73,13 +83,19 @@ def machine_files(processors: int, memory: int, huge_pages: Mapping[int, int]) -
 
 def main(arguments: Sequence[str]) -> None:
     """Becomes the program; ends with an error in one line if that fails."""
-    root, logs, machine, parent, program, *rest = arguments
     libc = ctypes.CDLL(None, use_errno=True)
+    if not arguments:
+        try:
+            return _unshare(libc)
+        except OSError as error:
+            sys.exit(f"{error.filename}: {error.strerror}")
+    root, logs, machine, parent, program, *rest = arguments
     os.setpgrp()
-    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != int(parent):
-        sys.exit(128 + signal.SIGKILL)
     try:
+        _unshare(libc)
+        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # a new user namespace forgets it
+        if os.getppid() != int(parent):
+            sys.exit(128 + signal.SIGKILL)
         _separate(libc, Path(root), Path(logs), Path(machine))
         os.execv(program, [program, *rest])  # noqa: S606 - the user's program
     except OSError as error:
@@ -88,11 +104,22 @@ def main(arguments: Sequence[str]) -> None:
         sys.exit(_CANNOT_RUN)
 
 
+def _unshare(libc: ctypes.CDLL) -> None:
+    """Raises OSError."""
+    user, group = os.geteuid(), os.getegid()
+    if libc.unshare(_CLONE_NEWNS if user == 0 else _CLONE_NEWNS | _CLONE_NEWUSER):
+        raise _error("a mount namespace" if user == 0 else "a user namespace")
+    if user != 0:
+        for name, text in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"), ("gid_map", f"0 {group} 1")):
+            Path("/proc/self", name).write_text(text)
+    _mount(libc, "none", "/", _MS_REC | _MS_PRIVATE)
+    if not Path(_ROOT).is_dir():  # with root it was made
+        _mount(libc, "none", str(Path(_ROOT).parent), 0, "tmpfs")
+        Path(_ROOT).mkdir()
+
+
 def _separate(libc: ctypes.CDLL, root: Path, logs: Path, machine: Path) -> None:
     """Raises OSError."""
-    if libc.unshare(_CLONE_NEWNS):
-        raise _error("a mount namespace")
-    _mount(libc, "none", "/", _MS_REC | _MS_PRIVATE)
     for source, target in ((root, _ROOT), (logs, _LOGS)):
         source.mkdir(parents=True, exist_ok=True, mode=0o700)
         _mount(libc, str(source), target, _MS_BIND)
@@ -108,8 +135,8 @@ def _separate(libc: ctypes.CDLL, root: Path, logs: Path, machine: Path) -> None:
             _mount(libc, str(file), str(setting), _MS_BIND)
 
 
-def _mount(libc: ctypes.CDLL, source: str, target: str, flags: int) -> None:
-    if libc.mount(source.encode(), target.encode(), None, flags, None):
+def _mount(libc: ctypes.CDLL, source: str, target: str, flags: int, kind: str = "") -> None:
+    if libc.mount(source.encode(), target.encode(), kind.encode() or None, flags, None):
         raise _error(target)
 
 

@@ -6,6 +6,7 @@ its Node object.
 """
 
 import asyncio
+import json
 import logging
 import re
 from collections.abc import Mapping
@@ -34,6 +35,7 @@ from kubeskew.kubelet.dra.features import DRAFeatures
 from kubeskew.kubelet.journal import JournalledFiles
 from kubeskew.kubelet.node.config import NodeLayout
 from kubeskew.kubelet.pods.container_configs import acted
+from kubeskew.kubelet.pods.pod_manager import MIRROR
 from kubeskew.kubelet.protocols import registration
 from kubeskew.kubelet.protocols.grpc_calls import RpcError, channel_to
 from kubeskew.kubelet.protocols.messages import cri_v1_pb2 as messages
@@ -147,9 +149,33 @@ class RealNode:
         if condition is None or condition.get("status") != "True":
             return
         posted = datetime.fromisoformat(condition["lastHeartbeatTime"])
-        if posted >= began.replace(microsecond=0):
+        if posted >= began.replace(microsecond=0) and await self._has_its_pods():
             self._ready_since = self._ctx.environment.clock.now()
             self._was_ready = True
+
+    async def _has_its_pods(self) -> bool:
+        """The kubelet knows all pods of its node: it serves their streams, and has admitted those before. It
+        lists static pods, not their mirrors."""
+        selector = f"spec.nodeName={self._node.config.name}"
+        try:
+            bound = await self._ctx.client.list(PODS, field_selector=selector)
+        except (StatusError, *CONNECTION_ERRORS):
+            return False
+        content = await self._page("/pods")
+        if content is None:
+            return False
+        known = {pod_spec.uid_of(pod) for pod in json.loads(content).get("items") or []}
+        return all(pod_spec.uid_of(pod) in known or _is_mirror(pod) for pod in bound["items"])
+
+    async def _page(self, path: str) -> bytes | None:
+        """Reads what the kubelet serves at a path; None if it does not."""
+        try:
+            response = await self._transport(Request("GET", path, timeout=_ANSWER_SECONDS))
+            content = await response.body()
+            await response.close()
+        except (TimeoutError, *CONNECTION_ERRORS):
+            return None
+        return content if response.status == _OK else None
 
     def _state(self) -> Object:
         since = timestamp(self._ready_since) if self._ready_since is not None else None
@@ -158,13 +184,8 @@ class RealNode:
     # -- plugins
 
     async def _look_at_plugins(self) -> None:
-        try:
-            response = await self._transport(Request("GET", "/metrics", timeout=_ANSWER_SECONDS))
-            content = await response.body()
-            await response.close()
-        except (TimeoutError, *CONNECTION_ERRORS):
-            return
-        if response.status != _OK:
+        content = await self._page("/metrics")
+        if content is None:
             return
         paths = [Path(found["path"]) for found in _REGISTERED.finditer(content.decode("utf-8", "replace"))]
         names = [await self._driver(self._layout.registry / path.name) for path in paths]
@@ -216,6 +237,10 @@ class RealNode:
             return {}
         spec = next((each for each in pod_spec.all_containers(pod) if each["name"] == container), None)
         return acted(pod, spec, demand_of(pod, spec)) if spec is not None else {}
+
+
+def _is_mirror(pod: Object) -> bool:
+    return MIRROR in (pod["metadata"].get("annotations") or {})
 
 
 def _identity(socket: Path) -> tuple[str, int] | None:

@@ -4,6 +4,7 @@ A fake API server that knows graceful deletion, and its kubelet.
 """
 
 import copy
+import json
 from datetime import timedelta
 
 import pytest
@@ -42,7 +43,8 @@ class KubeletServer(FakeServer):
         schema = catalogue.resource("", "v1", target.resource.resource).schema
         patched, dropped = normalise_and_report(apply_strategic(live, body, schema), schema)
         assert not dropped
-        return await self._change(target, patched, None)
+        stored = json.loads(json.dumps(patched))  # without what only Go's structs have
+        return await self._change(target, stored, None)
 
     async def _change(self, target, new, resource_version):
         graceful = self._found(target)["metadata"].get("deletionGracePeriodSeconds")

@@ -1,7 +1,9 @@
 """The journal of a node's files: what they were at each revision, whoever wrote them and however he ended."""
 
 import dataclasses
+import os
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -108,6 +110,43 @@ def test_a_record_cut_off_by_sigkill_is_none(node, kubelet, files):
     assert node_files_at(node, 4) == {"a": b"1"}
     files.write(node / "b", b"2")
     assert node_files_at(node, 4) == {"a": b"1", "b": b"2"}
+
+
+def test_a_torn_end_of_a_segment_hides_no_later_one(node, kubelet):
+    """A crash of the machine may leave zeros where a segment ended; what follows is known all the same."""
+    files = JournalledFiles(node, kubelet.newest, most=2000)
+    revision = 0
+    while len(journal.segment_numbers(node / "journal")) < 2:
+        revision = kubelet.seen = revision + 1
+        files.write(node / "state", str(revision).encode())
+    with journal.segment_path(node / "journal", 1).open("ab") as segment:
+        segment.write(bytes(100))
+    kubelet.seen = revision + 1
+    files.write(node / "state", b"later")
+    assert node_files_at(node, revision + 1) == {"state": b"later"}
+    assert node_files_at(node, 3) == {"state": b"3"}
+
+
+def test_what_is_synced_is_synced_before_anything_refers_to_it(node, files, monkeypatch):
+    """A checkpoint, its name, and its record in the journal are on the disk when `write` returns."""
+    synced = []
+    real = os.fsync
+
+    def fsync(descriptor):
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        synced.append(path.relative_to(node.parent).as_posix())
+        real(descriptor)
+
+    files.write(node / "kubelet" / "state", b"0", synced=True)
+    monkeypatch.setattr(os, "fsync", fsync)
+    files.write(node / "loose", b"1")
+    assert synced == []
+    files.write(node / "kubelet" / "state", b"2", synced=True)
+    assert [name.replace(str(os.getpid()), "PID") for name in synced] == [
+        f"node-1/kubelet/.state.PID{TEMPORARY}",
+        "node-1/kubelet",
+        "node-1/journal/00000001.jsonl",
+    ]
 
 
 def test_the_journal_is_bounded_and_says_where_it_begins(node, kubelet):

@@ -55,6 +55,7 @@ CLOSED = "the store is closed"
 _FAILURES = (sqlite3.Error, ValueError, OverflowError)  # of statements
 T = TypeVar("T")
 
+_CHECK = "PRAGMA integrity_check(20)"
 BUSY_SECONDS = 10.0  # how long a writer waits for another process's transactions
 TAIL_SECONDS = 0.02  # how often to look for other servers' writes
 ROWS_MAX = 32  # of one insert; sqlite3 keeps 128 prepared statements, and each number of rows is one
@@ -412,6 +413,16 @@ class SQLiteDatabase:
         """Counts what is not yet taken in of the write-ahead log, too; a database in memory as empty."""
         files = [Path(self.path), Path(f"{self.path}-wal")] if self.shared else []
         return sum([(await asyncio.to_thread(file.stat)).st_size for file in files])
+
+    async def damages(self) -> Sequence[str]:
+        """Reads every page, and compares indexes with their tables."""
+        if self._writer is None:
+            raise StorageError(CLOSED)
+        try:
+            rows = await self._writer.hop(lambda raw: raw.execute(_CHECK).fetchall())
+        except sqlite3.Error as error:
+            raise self._failure(error) from error
+        return [f"the database itself: {text}" for (text,) in rows if text != "ok"]
 
     async def write(self, work: Callable[[Session], T]) -> T:
         if self._writer is None:

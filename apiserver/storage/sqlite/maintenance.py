@@ -39,7 +39,7 @@ from kubeskew.apiserver.storage.sqlite.database import (
     read,
     statements,
 )
-from kubeskew.apiserver.storage.statements import Row, Session, entry_of, entry_row
+from kubeskew.apiserver.storage.statements import Row, Session, component_event_of, entry_of, entry_row
 from kubeskew.migrations import upgrade
 from kubeskew.migrations.tables import authors, events, leases, meta, objects, siblings, timeline
 
@@ -62,6 +62,7 @@ def branch(source: str, target: str, note: ComponentEvent) -> Branch:
             _fill(raw, origin, source, note.revision, head)
             result = _finished(raw, note, head)
         flush(Path(target))
+        flush(Path(target).parent)  # the mark must not be there without it
         with closing(HighWaterMark.open(target)) as mark:
             mark.note(result.revision)
     except (sqlite3.Error, upgrade.SchemaError, OSError) as error:
@@ -188,6 +189,7 @@ def receiving(target: str) -> Iterator[Session]:
             revision = newest(session)
             raw.execute("COMMIT")
         flush(Path(target))
+        flush(Path(target).parent)  # the mark must not be there without it
         with closing(HighWaterMark.open(target)) as mark:
             mark.note(revision)
     except (sqlite3.Error, OSError) as error:
@@ -234,9 +236,6 @@ def _open(path: str) -> sqlite3.Connection:
 def _salvage(session: Session, mark: int) -> Salvage:
     """Reads row by row where a page is broken."""
     events: dict[int, Row] = {}
-    further: list[Row] = []
-    with suppress(sqlite3.DatabaseError):
-        further = session.all("all_siblings", revision=0, until=NO_LIMIT)
     revision = 0
     while True:
         try:
@@ -246,22 +245,45 @@ def _salvage(session: Session, mark: int) -> Salvage:
             break
         if not rows:
             break
+        if rows[-1][0] <= revision:  # a damaged page leads in circles
+            events.update(_one_by_one(session, revision, mark))
+            break
         events.update((row[0], row) for row in rows)
         revision = rows[-1][0]
+    further = _further(session, events)
     projection: list[Entry] = []
     with suppress(sqlite3.DatabaseError):  # the log has the objects
         projection = [entry_of(row) for row in session.all("entries")]
     timeline: list[Row] = []
     with suppress(sqlite3.DatabaseError):
-        timeline = session.all("timeline", since=0, seq=0)
+        timeline = [row for row in session.all("timeline", since=0, seq=0) if _is_readable(row)]
     learnt: list[Row] = []
     with suppress(sqlite3.DatabaseError):
         learnt = session.all("authors", since=0, until=NO_LIMIT)
     leases: list[Row] = []
     with suppress(sqlite3.DatabaseError):
-        leases = session.all("leases")
+        leases = [row for row in session.all("leases") if None not in row]
     siblings = {(row[1], row[0]): row[1:] for row in further}
     return Salvage(events, siblings, learnt, projection, timeline, leases, Metadata.read(session))
+
+
+def _is_readable(row: Row) -> bool:
+    try:
+        component_event_of(row)
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return True
+
+
+def _further(session: Session, events: Mapping[int, Row]) -> list[Row]:
+    """Reads the further events of all revisions, or of those that can be read."""
+    with suppress(sqlite3.DatabaseError):
+        return session.all("all_siblings", revision=0, until=NO_LIMIT)
+    found: list[Row] = []
+    for revision in sorted(events):
+        with suppress(sqlite3.DatabaseError):
+            found += session.all("all_siblings", revision=revision - 1, until=revision)
+    return found
 
 
 def _one_by_one(session: Session, revision: int, mark: int) -> Iterator[tuple[int, Row]]:

@@ -85,7 +85,7 @@ def container_config(
     `injected` is what its CDI devices bring; annotations that say how it is `acted` come before its own.
     """
     linux = request.linux
-    env = {entry.key: entry.value.decode("utf-8", "surrogateescape") for entry in request.envs}
+    env = {entry.key: entry.value.decode(errors="replace") for entry in request.envs}
     return ContainerConfig(
         name=request.metadata.name,
         image=request.image.user_specified_image or request.image.image,

@@ -54,7 +54,7 @@ class Records:
         self.removed: set[str] = set()  # by the runtime's ids: it keeps them for a while
 
     def load(self) -> None:
-        """Reads the records that are there; a file that a crash of the machine left empty is removed."""
+        """Reads the records that are there; a file that a crash of the machine left in part is removed."""
         sandboxes = [
             SandboxRecord(
                 path.stem, messages.PodSandboxConfig.FromString(_bytes(found["request"])), found["created_at"]
@@ -83,10 +83,9 @@ class Records:
         folder = self._directory / kind
         found = []
         for path in sorted(folder.glob("*.json")) if folder.is_dir() else ():
-            content = self._files.read(path)
-            if content:
-                found.append((path, orjson.loads(content)))
-            else:
+            try:
+                found.append((path, orjson.loads(self._files.read(path) or b"")))
+            except orjson.JSONDecodeError:  # a part is left after a crash of the machine
                 self._files.remove(path)
         return found
 

@@ -135,11 +135,12 @@ class SimulatedRuntime:
         if not self._directory.is_dir():
             return
         for path in sorted(self._directory.glob("*.json")):
-            content = self._files.read(path)
-            if not content:  # lost in a crash of the machine
+            try:
+                content = orjson.loads(self._files.read(path) or b"")
+            except orjson.JSONDecodeError:  # a part is left after a crash of the machine
                 self._files.remove(path)
                 continue
-            sandbox = sandbox_from(orjson.loads(content))
+            sandbox = sandbox_from(content)
             self._sandboxes[sandbox.pod_uid] = sandbox
         newest = max(self._sandboxes.values(), key=lambda sandbox: sandbox.created_at, default=None)
         if newest is not None:

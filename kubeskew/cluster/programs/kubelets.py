@@ -38,16 +38,20 @@ def obstacle() -> str:
     """The reason why no real kubelet can run on this machine; empty if there is none."""
     if os.uname().sysname != "Linux":
         return "a real kubelet needs Linux"
-    if os.geteuid() != 0:
-        return f"a real kubelet needs root, in a container or virtual machine if you like: {_SEE}"
-    if not _may_mount():
+    root = os.geteuid() == 0
+    if not root and (reason := mount_namespace.refusal()):
+        return (
+            f"a real kubelet needs root, or a user namespace, which this machine refuses ({reason}): {_SEE}"
+        )
+    if root and not _may_mount():
         return f"a real kubelet needs a mount namespace, and CAP_SYS_ADMIN is missing: {_SEE}"
     if not _has_cgroups():
         return f"a real kubelet needs cgroups, and none are mounted below /sys/fs/cgroup: {_SEE}"
     if not machine_address():
         return f"a real kubelet needs an address of the machine other than loopback: {_SEE}"
     try:
-        Path(ROOT).mkdir(parents=True, exist_ok=True)  # the place of the node's own directory
+        if root:
+            Path(ROOT).mkdir(parents=True, exist_ok=True)  # the place of the node's own directory
     except OSError as error:
         return f"a real kubelet needs the directory {ROOT}: {error.strerror}: {_SEE}"
     return ""
@@ -188,6 +192,7 @@ def configuration(
         "oomScoreAdj": 0,
         "evictionHard": {**dict.fromkeys(percents, "0%"), "imagefs.inodesFree": "0%"},
         "imageGCHighThresholdPercent": 100,
+        **({} if os.geteuid() == 0 else {"featureGates": {"KubeletInUserNamespace": True}}),
         **_managers(node),
     }
 

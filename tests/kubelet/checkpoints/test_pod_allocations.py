@@ -273,10 +273,10 @@ class _FullDisk(StateFiles):
 
     full = False
 
-    def write(self, path, content):
+    def write(self, path, content, *, synced=False):
         if self.full:
             raise OSError(28, "No space left on device")
-        super().write(path, content)
+        super().write(path, content, synced=synced)
 
 
 @pytest.mark.parametrize("goes_on", [True, False])

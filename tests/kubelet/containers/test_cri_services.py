@@ -179,7 +179,7 @@ async def test_a_configuration_reaches_the_runtime(node):
     config = node.container(
         command=["sleep"],
         args=["infinity"],
-        envs=[messages.KeyValue(key="A", value=b"b")],
+        envs=[messages.KeyValue(key="A", value=b"b"), messages.KeyValue(key="RAW", value=b"\xff")],
         mounts=[mount],
         CDI_devices=[messages.CDIDevice(name=GPU)],
         linux=messages.LinuxContainerConfig(
@@ -192,7 +192,8 @@ async def test_a_configuration_reaches_the_runtime(node):
     identifier = await node.started(await node.sandbox(), config)
     found = node.runtime.configs[node.run().id]
     assert found.id == identifier
-    assert ([*found.command], [*found.args], found.env) == (["sleep"], ["infinity"], {"A": "b", "GPU": "1"})
+    assert ([*found.command], [*found.args]) == (["sleep"], ["infinity"])
+    assert found.env == {"A": "b", "RAW": "\ufffd", "GPU": "1"}
     assert found.mounts[0] == Mount("/data", Path("/nodes/1/kubelet/pods/1"), read_only=True)
     assert found.mounts[1] == Mount("/gpu", Path("/opt/gpu"), read_only=True)
     assert [(each.container_path, each.permissions) for each in found.devices] == [("/dev/gpu", "rw")]

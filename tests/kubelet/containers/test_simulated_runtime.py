@@ -172,11 +172,12 @@ async def test_what_was_put_into_a_container_is_recorded_for_good(open_runtime, 
     assert not {"injected", "env"} & {*stopped}
 
 
-async def test_what_a_crash_of_the_machine_emptied_is_lost(open_runtime, tmp_path):
-    """An empty file is a pod whose containers are gone, as they would be."""
+@pytest.mark.parametrize("torn", [b"", bytes(900), b'{"pod_uid": "u", "na' + bytes(100)])
+async def test_what_a_crash_of_the_machine_emptied_is_lost(open_runtime, tmp_path, torn):
+    """An empty or torn file is a pod whose containers are gone, as they would be."""
     runtime = await open_runtime()
     await runtime.start_container(await runtime.run_pod_sandbox(pod()), config())
-    (tmp_path / "u.json").write_bytes(b"")
+    (tmp_path / "u.json").write_bytes(torn)
 
     assert (await open_runtime()).sandboxes() == []
     assert not list(tmp_path.glob("*.json"))

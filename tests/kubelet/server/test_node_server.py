@@ -13,7 +13,8 @@ from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.clock import SystemClock
 from kubeskew.cluster.pki import Authority
 from kubeskew.kubelet.server.access import Access, AccessOptions
-from kubeskew.kubelet.server.server import Credentials, Listener
+from kubeskew.kubelet.server.server import Credentials, Listener, Routes
+from kubeskew.kubelet.server.stats import ServerError
 
 
 class Pages:
@@ -187,3 +188,29 @@ async def test_answers_of_the_api_server_hold_for_some_time(pki):
         assert await server.get("/stats", token="good") == (500, f"Authorization error {about}")
         clock.seconds = 121
         assert (await server.get("/metrics", token="good"))[0] == 401
+
+
+@pytest.mark.parametrize(
+    ("method", "accept", "status", "text"),
+    [
+        ("GET", "application/json", 406, "406: Not Acceptable\n\nAvailable representations: "),
+        ("POST", "application/json", 415, "415: Unsupported Media Type\n\nAvailable representations: "),
+        ("GET", "application/json, */*;q=0.1", 404, "pod does not exist"),
+        ("GET", None, 404, "pod does not exist"),
+    ],
+)
+async def test_streams_are_for_clients_that_take_any_type(method, accept, status, text):
+    """A page that says nothing of its media types serves nobody who names some, as real kubelets do."""
+
+    class Request:
+        headers = {} if accept is None else {"Accept": accept}
+
+    Request.method = method
+    routes = Routes(_NodeWithoutPods(), health=None)
+    answer = await routes.serve(Request(), "/exec/default/pod/c")
+    assert (answer.status, answer.text) == (status, text)
+
+
+class _NodeWithoutPods:
+    def running(self, _namespace, _pod, _container):
+        raise ServerError(404, "pod does not exist")

@@ -132,7 +132,7 @@ def test_fields_that_older_kubelets_do_not_have_are_left_out():
 @pytest.mark.parametrize(
     ("what", "value", "reason"),
     [
-        ("geteuid", lambda: 1000, "needs root"),
+        ("refusal", lambda: "a user namespace: No space left on device", "needs root, or a user namespace"),
         ("_may_mount", lambda: False, "CAP_SYS_ADMIN is missing"),
         ("_has_cgroups", lambda: False, "needs cgroups"),
         ("machine_address", lambda: "", "needs an address of the machine"),
@@ -143,6 +143,9 @@ def test_the_reason_why_no_real_kubelet_can_run_here(monkeypatch, what, value, r
     """It is one line, and names the page that says more."""
     ways = {"geteuid": lambda: 0, "_may_mount": lambda: True, "_has_cgroups": lambda: True}
     ways |= {"machine_address": lambda: "192.0.2.1", "ROOT": "/", what: value}
+    if "refusal" in ways:
+        ways["geteuid"] = lambda: 1000
+        monkeypatch.setattr(kubelets.mount_namespace, "refusal", ways.pop("refusal"))
     monkeypatch.setattr(kubelets.os, "geteuid", ways.pop("geteuid"))
     for name, way in ways.items():
         monkeypatch.setattr(kubelets, name, way)
@@ -150,6 +153,19 @@ def test_the_reason_why_no_real_kubelet_can_run_here(monkeypatch, what, value, r
     assert reason in found
     assert found.endswith(": see docs/how-to/real.md")
     assert "\n" not in found
+
+
+def test_a_kubelet_without_root_knows_that_it_has_a_user_namespace(monkeypatch):
+    """Its configuration has the gate, so that what it may not do there does not end it."""
+    node, gate = node_config({"name": "a"}), {"KubeletInUserNamespace": True}
+    for user, gates in ((0, None), (1000, gate)):
+        monkeypatch.setattr(kubelets.os, "geteuid", lambda user=user: user)
+        assert kubelets.configuration(node, 1, features_of(36), "/cri.sock").get("featureGates") == gates
+    monkeypatch.setattr(kubelets, "_has_cgroups", lambda: True)
+    monkeypatch.setattr(kubelets, "machine_address", lambda: "192.0.2.1")
+    monkeypatch.setattr(kubelets.mount_namespace, "refusal", lambda: "")
+    monkeypatch.setattr(kubelets, "ROOT", "/proc/none")  # is made in the namespace, not here
+    assert kubelets.obstacle() == ""
 
 
 async def test_a_cluster_does_not_start_where_its_kubelet_cannot(spec, tmp_path):

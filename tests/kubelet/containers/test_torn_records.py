@@ -1,0 +1,34 @@
+"""What a crash of the machine leaves of files that nobody waits for counts as nothing, and hides nothing."""
+
+import pytest
+
+from kubeskew.kubelet.containers.cri.records import Records
+from kubeskew.kubelet.containers.journal import Journal
+from kubeskew.kubelet.files import StateFiles
+
+
+@pytest.mark.parametrize("torn", [b"", bytes(512), b'{"request": "', b'{"request"' + bytes(30)])
+def test_a_record_of_which_a_part_is_left_is_removed(tmp_path, torn):
+    """The others are read."""
+    folder = tmp_path / "sandboxes"
+    folder.mkdir()
+    (folder / "torn.json").write_bytes(torn)
+    (folder / "whole.json").write_bytes(b'{"request": "", "created_at": 7}')
+    records = Records(tmp_path, StateFiles())
+    records.load()
+    assert [*records.sandboxes] == ["whole"]
+    assert not (folder / "torn.json").exists()
+
+
+@pytest.mark.parametrize("torn", [b'{"b": ', bytes(100), b'{"b"' + bytes(9) + b"\n", b"\xff\n"])
+def test_a_line_that_is_cut_off_hides_no_other(tmp_path, torn):
+    """Neither those before it nor what the next process adds."""
+    path = tmp_path / "events.jsonl"
+    Journal(path).append({"a": 1})
+    with path.open("ab") as file:
+        file.write(torn)
+    journal = Journal(path)
+    assert journal.entries() == [{"a": 1}]
+    for number in (2, 3):
+        journal.append({"a": number})
+    assert journal.entries() == Journal(path).entries() == [{"a": 1}, {"a": 2}, {"a": 3}]
