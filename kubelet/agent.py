@@ -87,10 +87,11 @@ class NodeSockets:
         plugins: DevicePluginManager,
         pods: PodsProvider,
         find_claim: FindClaim,
+        managers: ResourceManagers,
     ) -> None:
         apart = features.device_plugins_apart
         self.device_plugins = DevicePluginServer(layout.device_plugins, plugins, metrics, keeps_newer=apart)
-        lister = Lister(features, plugins, find_claim)
+        lister = Lister(features, plugins, find_claim, managers)
         self._pod_resources = PodResourcesServer(layout.pod_resources, pods, lister, features, clock, metrics)
 
     async def start(self) -> None:
@@ -206,7 +207,8 @@ class NodeAgent:
         self._cached_node = self._node_cache(environment)
         self._pods = self._pod_manager(environment)
         self._sockets = NodeSockets(
-            self._layout, self._features, clock, metrics, self._plugins, self._pods, self._dra.claim
+            *(self._layout, self._features, clock, metrics, self._plugins, self._pods),
+            *(self._dra.claim, self._managers),
         )
         self._port = port
         self._server = server

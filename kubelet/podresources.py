@@ -1,9 +1,8 @@
-"""The pod resources API on a node's socket: the devices of its containers, for monitoring agents.
+"""The pod resources API on a node's socket: what its containers have for themselves, for monitoring agents.
 
-It serves `PodResourcesLister` of v1, and the one method of v1alpha1. CPUs and memory are not listed: with
-policy `none` no container has any of its own.
+It serves `PodResourcesLister` of v1, and the one method of v1alpha1.
 
-Sources: pkg/kubelet/apis/podresources, pkg/kubelet/cm/devicemanager.
+Sources: pkg/kubelet/apis/podresources, pkg/kubelet/cm (devicemanager, container_manager_linux.go).
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,6 +17,7 @@ from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.pod_resources import is_sidecar
 from kubeskew.kubelet import pod_spec
+from kubeskew.kubelet.checkpoints.memory_manager_state import Block
 from kubeskew.kubelet.device_managers import DeviceError
 from kubeskew.kubelet.deviceplugins.pod_devices import NO_NUMA_NODE, Allocation
 from kubeskew.kubelet.dra.claims import ClaimInfo, extended_claim, pod_claims
@@ -62,13 +62,32 @@ class DevicesProvider(Protocol):
     def healthy_devices(self) -> Mapping[str, Sequence[Device]]: ...
 
 
+class ManagersProvider(Protocol):
+    """The managers of CPUs and memory, as far as this API needs them."""
+
+    def cpus_of(self, pod: str, container: str) -> Sequence[int]: ...
+
+    def memory_of(self, pod: str, container: str) -> Sequence[Block]: ...
+
+    def allocatable_cpus(self) -> Sequence[int]: ...
+
+    def allocatable_memory(self) -> Sequence[Block]: ...
+
+
 class Lister:
     """Makes the messages for one node."""
 
-    def __init__(self, features: KubeletFeatures, devices: DevicesProvider, find_claim: FindClaim) -> None:
+    def __init__(
+        self,
+        features: KubeletFeatures,
+        devices: DevicesProvider,
+        find_claim: FindClaim,
+        managers: ManagersProvider,
+    ) -> None:
         self._features = features
         self._devices = devices
         self._find_claim = find_claim
+        self._managers = managers
 
     def pods(self, pods: Iterable[Object]) -> list[v1.PodResources]:
         """Pods are sorted by namespace and name."""
@@ -84,7 +103,10 @@ class Lister:
 
     def allocatable(self) -> v1.AllocatableResourcesResponse:
         """Every healthy device is listed, taken or not."""
-        response = v1.AllocatableResourcesResponse()
+        response = v1.AllocatableResourcesResponse(
+            cpu_ids=self._managers.allocatable_cpus(),
+            memory=map(_memory, self._managers.allocatable_memory()),
+        )
         for resource, devices in self._devices.healthy_devices().items():
             for device in devices:
                 nodes = [node.ID for node in device.topology.nodes]
@@ -97,8 +119,13 @@ class Lister:
         yield from pod_spec.containers(pod)
 
     def _container(self, pod: Object, container: Object) -> v1.ContainerResources:
-        found = v1.ContainerResources(name=container["name"])
-        for resource, allocation in self._devices.devices_of(pod_spec.uid_of(pod), container["name"]).items():
+        place = pod_spec.uid_of(pod), container["name"]
+        found = v1.ContainerResources(
+            name=container["name"],
+            cpu_ids=self._managers.cpus_of(*place),
+            memory=map(_memory, self._managers.memory_of(*place)),
+        )
+        for resource, allocation in self._devices.devices_of(*place).items():
             for device in sorted(allocation.ids):
                 nodes = [node for node, ids in allocation.devices.items() if device in ids]
                 known = [node for node in nodes if node != NO_NUMA_NODE]
@@ -141,6 +168,12 @@ class Lister:
                 if device.share_id and self._features.pod_resources_of_shares:
                     entry.share_id = device.share_id
         return found
+
+
+def _memory(block: Block) -> v1.ContainerMemory:
+    nodes = [v1.NUMANode(ID=node) for node in block["numaAffinity"]]
+    topology = v1.TopologyInfo(nodes=nodes)
+    return v1.ContainerMemory(memory_type=block["type"], size=block["size"], topology=topology)
 
 
 def _entries(resource: str, device: str, numa_nodes: Sequence[int]) -> Iterator[v1.ContainerDevices]:

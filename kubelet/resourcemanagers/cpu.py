@@ -82,6 +82,15 @@ class CPUManager:
     def is_static(self) -> bool:
         return self._policy == STATIC
 
+    def cpus_of(self, pod: str, container: str) -> CPUSet:
+        """The CPUs that a container has for itself."""
+        return self._state.entries.get(pod, {}).get(container, frozenset())
+
+    @property
+    def allocatable(self) -> CPUSet:
+        """The CPUs that containers can have for themselves, taken or not."""
+        return self._all - self._reserved if self.is_static else frozenset()
+
     def start(self) -> None:
         """Restores what the last kubelet stored. Raises CheckpointError, and the kubelet does not start."""
         if self.is_static and not self._reserved:

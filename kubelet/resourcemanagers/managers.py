@@ -1,10 +1,11 @@
 """The managers that give containers resources for themselves, as one: their start, their part in admission,
 and their look for containers that are gone."""
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.objects import Object
+from kubeskew.kubelet.checkpoints.memory_manager_state import Block
 from kubeskew.kubelet.resourcemanagers.cpu import CPUManager
 from kubeskew.kubelet.resourcemanagers.memory import MemoryManager
 
@@ -25,6 +26,24 @@ class ResourceManagers:
         self._clock = clock
         self._active = active
         self._sources_ready = False
+
+    def cpus_of(self, pod: str, container: str) -> list[int]:
+        return sorted(cpu for each in self._cpus() for cpu in each.cpus_of(pod, container))
+
+    def memory_of(self, pod: str, container: str) -> list[Block]:
+        return [block for each in self._memories() for block in each.memory_of(pod, container)]
+
+    def allocatable_cpus(self) -> list[int]:
+        return sorted(cpu for each in self._cpus() for cpu in each.allocatable)
+
+    def allocatable_memory(self) -> list[Block]:
+        return [block for each in self._memories() for block in each.allocatable]
+
+    def _cpus(self) -> Iterator[CPUManager]:
+        return (each for each in self._managers if isinstance(each, CPUManager))
+
+    def _memories(self) -> Iterator[MemoryManager]:
+        return (each for each in self._managers if isinstance(each, MemoryManager))
 
     def start(self) -> None:
         """Restores all checkpoints. Raises CheckpointError, and the kubelet does not start."""

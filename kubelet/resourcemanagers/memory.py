@@ -4,7 +4,7 @@ A fake node has one NUMA node with all its memory.
 """
 
 import copy
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 
 from kubeskew.apimachinery.objects import Object
@@ -79,6 +79,20 @@ class MemoryManager:
     @property
     def is_static(self) -> bool:
         return self._policy == STATIC
+
+    def memory_of(self, pod: str, container: str) -> Sequence[Block]:
+        """The memory that a container has for itself."""
+        return self._state.entries.get(pod, {}).get(container, ())
+
+    @property
+    def allocatable(self) -> Sequence[Block]:
+        """The memory that containers can have for themselves, taken or not."""
+        tables = self._state.machine[_NODE]["memoryMap"] if self.is_static else {}
+        return [
+            _block(kind, table["allocatable"])
+            for kind, table in sorted(tables.items())
+            if table["allocatable"]
+        ]
 
     def start(self) -> None:
         """Restores what the last kubelet stored. Raises CheckpointError, and the kubelet does not start."""

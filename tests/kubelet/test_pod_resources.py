@@ -93,9 +93,40 @@ class Plugged:
         return {GPU: [Device(ID="gpu-0", topology=near), Device(ID="gpu-1")]}
 
 
+class Managed:
+    """The side of the managers of CPUs and memory: of pod `early`."""
+
+    def cpus_of(self, pod, container):
+        return {("early", "main"): [1, 2]}.get((pod, container), [])
+
+    def memory_of(self, pod, container):
+        mine = [{"numaAffinity": [0], "type": "memory", "size": 64}]
+        return {("early", "main"): mine}.get((pod, container), [])
+
+    def allocatable_cpus(self):
+        return [1, 2, 3]
+
+    def allocatable_memory(self):
+        return [{"numaAffinity": [0], "type": "memory", "size": 1024}]
+
+
 def find_claim(namespace, name):
     devices = CLAIMS.get(name)
     return None if devices is None else ClaimInfo(namespace, name, "uid", devices=devices)
+
+
+async def test_cpus_and_memory_of_containers_are_listed(open_server):
+    """Containers have what is theirs alone, with its NUMA node, and the node has what there is for all."""
+    channel, _ = await open_server()
+    answer = await podresources.LIST.call(channel, v1.ListPodResourcesRequest(), timeout=5)
+    found = {container.name: container for pod in answer.pod_resources[:1] for container in pod.containers}
+    assert [*found["main"].cpu_ids] == [1, 2]
+    (block,) = found["main"].memory
+    assert (block.memory_type, block.size, [node.ID for node in block.topology.nodes]) == ("memory", 64, [0])
+    assert ([*found["sidecar"].cpu_ids], [*found["sidecar"].memory]) == ([], [])
+    there = await podresources.GET_ALLOCATABLE.call(channel, v1.AllocatableResourcesRequest(), timeout=5)
+    assert [*there.cpu_ids] == [1, 2, 3]
+    assert [block.size for block in there.memory] == [1024]
 
 
 @pytest.fixture
@@ -113,7 +144,7 @@ async def open_server():
         server = PodResourcesServer(
             Path(directory.name),
             pods,
-            Lister(features, Plugged(), find_claim),
+            Lister(features, Plugged(), find_claim, Managed()),
             features,
             clock,
             KubeletMetrics(registry),
@@ -209,7 +240,6 @@ async def test_allocatable_devices_are_the_healthy_ones(open_server):
     request = v1.AllocatableResourcesRequest()
     answer = await podresources.GET_ALLOCATABLE.call(channel, request, timeout=5)
     assert plain(answer) == [(GPU, "gpu-0", 1), (GPU, "gpu-1")]
-    assert not answer.cpu_ids
     labels = {"server_api_version": "v1"}
     assert registry.get_sample_value("kubelet_pod_resources_endpoint_requests_total", labels) == 1
     assert (
