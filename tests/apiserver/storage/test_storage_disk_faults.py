@@ -105,7 +105,7 @@ async def write_some(store: CachedStore, name: str, count: int) -> tuple[list[Ev
 @pytest.mark.parametrize("after", [0, 7])
 @pytest.mark.parametrize(("call", "file", "code"), FAULTS)
 async def test_a_fault_of_the_disk_is_an_error_and_no_lie(tmp_path, call, file, code, after):
-    """What is acknowledged is in the log; others get an error, and once the disk is well the log goes on."""
+    """Acknowledged writes are in the log, others get an error; once the disk is well the log goes on."""
     faults = Faults(call, file, code, after)
     with disk(faults):
         log = await SQLLog.open(url_in(tmp_path), CLOCK)
