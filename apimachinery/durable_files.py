@@ -40,8 +40,11 @@ def make_directory(path: Path, mode: int = 0o700) -> None:
     """
     if path.is_dir():
         return
-    make_directory(path.parent)
-    path.mkdir(mode=mode, exist_ok=True)
+    try:
+        path.mkdir(mode=mode, exist_ok=True)
+    except FileNotFoundError:
+        make_directory(path.parent)
+        path.mkdir(mode=mode, exist_ok=True)
     flush(path.parent)
 
 

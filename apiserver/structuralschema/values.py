@@ -267,12 +267,15 @@ def _is(value: Any, allowed: Any) -> bool:
 # --- numbers ---------------------------------------------------------------------------------------------
 
 
+_FORMATS_OF: Final = {"integer": ("int32", "int64"), "number": ("float", "double")}
+
+
 def number_check(props: Object, formats: Formats) -> Check | None:
     """The order is: range of the format, multipleOf, minimum, maximum."""
     types, form = types_of(props), format_of(props, formats)
     kind = types[0] if len(types) == 1 else ""
-    ranged = form if kind else ""
-    called = f"with format {form}" if form else "(default format)"
+    ranged = form if form in _FORMATS_OF.get(kind, ()) else ""
+    called = f"with format {ranged}" if ranged else "(default format)"
     features = formats.features if isinstance(formats, AnyFormat) else formats
     if not features.numeric_formats:
         ranged = ""

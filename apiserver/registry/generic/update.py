@@ -11,6 +11,7 @@ from typing import Any
 from kubeskew.apimachinery import errors, field
 from kubeskew.apimachinery.errors import GroupKind, StatusError
 from kubeskew.apimachinery.go_formats import parse_uint
+from kubeskew.apimachinery.golang.raw_extensions import RawObject
 from kubeskew.apimachinery.golang.roundtrip import holds_empties
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver import admission
@@ -210,7 +211,10 @@ def _differs(new: Object, old: Object, ignored: frozenset[str], *, built_in: boo
 
 
 def _alike(new: Any, old: Any) -> bool:
-    """An empty list or map counts as none, as in upstream's Semantic.DeepEqual."""
+    """An empty list or map counts as none, as in upstream's Semantic.DeepEqual; how raw fields are written
+    counts."""
+    if isinstance(new, RawObject) or isinstance(old, RawObject):
+        return bool(new == old)
     if isinstance(new, dict) and isinstance(old, dict):
         return all(_alike(new.get(name), old.get(name)) for name in new.keys() | old.keys())
     if isinstance(new, list) and isinstance(old, list):

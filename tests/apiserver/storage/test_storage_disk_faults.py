@@ -105,7 +105,7 @@ async def write_some(store: CachedStore, name: str, count: int) -> tuple[list[Ev
 @pytest.mark.parametrize("after", [0, 7])
 @pytest.mark.parametrize(("call", "file", "code"), FAULTS)
 async def test_a_fault_of_the_disk_is_an_error_and_no_lie(tmp_path, call, file, code, after):
-    """What is acknowledged is in the log; others get an error, and once the disk is well the log goes on."""
+    """Acknowledged writes are in the log, others get an error; once the disk is well the log goes on."""
     faults = Faults(call, file, code, after)
     with disk(faults):
         log = await SQLLog.open(url_in(tmp_path), CLOCK)
@@ -235,7 +235,7 @@ async def contents(directory: Path) -> Contents:
 
 
 async def differences(directory: Path) -> Sequence[str]:
-    """What `kubeskew replay` prints."""
+    """Returns the texts that `kubeskew replay` prints."""
     try:
         async with await LogReader.open(url_in(directory)) as reader:
             return [difference.text for difference in (await reader.replay()).differences]
@@ -262,7 +262,7 @@ async def test_a_flipped_bit_is_found_and_no_value_is_made_up(tmp_path, kind):
     base.mkdir()
     await filled(base)
     good, pages = await contents(base), pages_of(base / DATABASE)
-    random = Random(kind)
+    drawn = Random(kind)
     data = (base / DATABASE).read_bytes()
     written = {(event.key, event.value) for event in good[2]} | {
         (key, entry.value) for key, entry in good[1].items()
@@ -270,10 +270,10 @@ async def test_a_flipped_bit_is_found_and_no_value_is_made_up(tmp_path, kind):
     for number in range(4):
         damaged = tmp_path / str(number)
         damaged.mkdir()
-        start = (random.choice(pages[kind]) - 1) * 4096
-        place = random.choice([byte for byte in range(start, start + 4096) if data[byte]])
+        start = (drawn.choice(pages[kind]) - 1) * 4096
+        place = drawn.choice([byte for byte in range(start, start + 4096) if data[byte]])
         flipped = bytearray(data)
-        flipped[place] ^= 1 << random.randrange(8)
+        flipped[place] ^= 1 << drawn.randrange(8)
         (damaged / DATABASE).write_bytes(flipped)
         where = f"bit in byte {place}"
 

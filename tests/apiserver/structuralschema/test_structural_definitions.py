@@ -211,7 +211,7 @@ def texts(schema: dict[str, Any]) -> list[str]:
                 f'{X}.default: Invalid value: "float64":  in body must be of type double: "float64"',
                 (
                     f'{X}.default: Invalid value: "": Checked value must be of type integer '
-                    "with format double in "
+                    "(default format) in "
                 ),
             ],
         ),

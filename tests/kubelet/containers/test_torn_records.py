@@ -1,4 +1,4 @@
-"""What a crash of the machine leaves of files that nobody waits for counts as nothing, and hides nothing."""
+"""Torn files that nobody waits for count as nothing after a crash of the machine, and hide nothing."""
 
 import pytest
 

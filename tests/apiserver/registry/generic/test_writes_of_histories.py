@@ -316,3 +316,27 @@ async def test_managers_of_ephemeral_containers(minor: int, managers: int) -> No
     finally:
         await close_server(server)
     assert len(answer.body["metadata"]["managedFields"]) == managers
+
+
+async def test_a_default_of_another_format(call) -> None:
+    """A format counts for the range of a number only if it is one of its type."""
+    schema = {"type": "number", "format": "int32", "default": 1.5}
+    names = {"plural": "numbers", "singular": "number", "kind": "Number", "listKind": "NumberList"}
+    whole = {"type": "object", "properties": {"a": schema}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": whole}}
+    spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]}
+    answer = await call.post(DEFINITIONS, {"metadata": {"name": "numbers.example.com"}, "spec": spec})
+    assert answer.status == 201
+
+
+async def test_what_counts_for_a_generation(call) -> None:
+    """An empty list is none, and what is written otherwise in a raw field is another value."""
+    config = [{"opaque": {"driver": "d.example.com", "parameters": {"a": 1}}}]
+    path = "/apis/resource.k8s.io/v1/deviceclasses"
+    await call.post(path, {"metadata": {"name": "x"}, "spec": {"config": config}})
+    await call.post(path, {"metadata": {"name": "y"}, "spec": {}})
+    same = await call.put(f"{path}/y", {"metadata": {"name": "y"}, "spec": {"selectors": []}})
+    assert same.body["metadata"]["generation"] == 1
+    move = [{"op": "move", "path": "/spec/config", "from": "/spec/config"}]
+    written = await call.patch(f"{path}/x", move, "json")
+    assert written.body["metadata"]["generation"] == 2
