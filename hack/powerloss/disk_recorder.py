@@ -7,6 +7,7 @@ an append, another one was emptied and written.
 
 import os
 import stat
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,6 +33,7 @@ class Recorder:
         self.managed: set[int] = set()  # whose contents SQLite's file layer reports
         self._seen: dict[str, _Seen] = {}
         self._real: dict[str, Callable[..., Any]] = {}
+        self._looking = threading.RLock()  # files are synced by several threads at a time
         self.observe()
         for file in sorted(self.history.contents.keys() | self.history.directories):
             self.history.add(Sync(file, len(self.history.operations)))
@@ -54,6 +56,10 @@ class Recorder:
 
     def opened(self, path: str) -> int | None:
         """SQLite has opened the file. None if it is not below the root."""
+        with self._looking:
+            return self._opened(path)
+
+    def _opened(self, path: str) -> int | None:
         parts = self.parts(path)
         if parts is None or path.endswith(LEFT_OUT):
             return None
@@ -72,6 +78,10 @@ class Recorder:
 
     def observe(self) -> None:
         """Takes down what has changed below the root since the last look."""
+        with self._looking:
+            self._look_around()
+
+    def _look_around(self) -> None:
         there: set[str] = set()
         for directory, below, names in os.walk(self.root):
             for name in sorted(below + names):
@@ -144,9 +154,17 @@ class Recorder:
         patched |= {name: self._syncing(name) for name in ("fsync", "fdatasync")}
         patched["link"] = self._linking
         patched |= {name: self._renaming(name) for name in ("rename", "replace")}
+        patched = {name: self._one_by_one(call) for name, call in patched.items()}
         with patch.multiple(os, **patched):
             yield
         self.observe()
+
+    def _one_by_one(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        def locked(*arguments: Any, **named: Any) -> Any:
+            with self._looking:
+                return call(*arguments, **named)
+
+        return locked
 
     def _observed(self, name: str) -> Callable[..., Any]:
         def call(*arguments: Any, **named: Any) -> Any:
