@@ -36,8 +36,7 @@ def _differences(real: CellResult, emulated: CellResult) -> Iterator[LaneDiffere
         yield LaneDifference("the cell", RESULT, "", real.error or "no error", emulated.error or "no error")
         return
     ones, others = _by_name(real), _by_name(emulated)
-    ends = {name: index for index, name in enumerate(_run(ones))}
-    other_ends = {name: index for index, name in enumerate(_run(others))}
+    ends, other_ends = _ends(real, ones), _ends(emulated, others)
     known: set[tuple[Any, ...]] = set()
     together = True
     for name in dict.fromkeys([*ones, *others]):
@@ -70,9 +69,13 @@ def _by_name(cell: CellResult) -> dict[str, _Judged]:
     return found
 
 
-def _run(steps: Mapping[str, _Judged]) -> list[str]:
-    """Names of the steps at whose ends a record has the objects."""
-    return [name for name, (step, _) in steps.items() if not step.not_run]
+def _ends(cell: CellResult, steps: Mapping[str, _Judged]) -> dict[str, int]:
+    """The places in the cell's record of the steps at whose ends it has the objects: what is judged after the
+    last of them, as invariants are, has none.
+    """
+    run = [name for name, (step, _) in steps.items() if not step.not_run]
+    kept = len(cell.record.states) if cell.record is not None else 0
+    return {name: index for index, name in enumerate(run[:kept])}
 
 
 def _text(cell: CellResult, judged: _Judged | None) -> str:

@@ -139,3 +139,12 @@ def test_what_a_real_program_cannot_do_is_not_compared():
     assert differences(cell(write(12), steps=passed), other) == [
         "two: result: real: passed; emulated: failed: look: expected a Pod; found x"
     ]
+
+
+def test_what_is_judged_after_the_last_step_has_no_objects():
+    """Invariants that fail at the end of one lane are compared by their texts alone."""
+    judged = [*(StepResult(name) for name in STEPS), step("invariants", "a pod")]
+    lanes = cell(write(1, spec={"a": 1}), steps=judged), cell(write(1, spec={"a": 1}))
+    assert differences(*lanes) == [
+        "invariants: result: real: failed: look: expected a Pod; found a pod; emulated: no such step"
+    ]
