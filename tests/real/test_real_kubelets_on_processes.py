@@ -19,6 +19,7 @@ from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.cluster.pki import Authority, KeyPair, RandomKeys
 from kubeskew.cluster.programs import kubelets
+from kubeskew.kubelet.containers.host.cleanup import cleanup
 from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.node.config import NodeLayout, node_config
 from kubeskew.shim import mount_namespace
@@ -142,6 +143,7 @@ def test_a_kubelet_of_ones_own_runs_pods_that_are_processes(minor: str, binaries
             local.run("run", str(scenario), "--kubeconfig", str(local.state / "kubeconfig"), seconds=200)
         eventually(lambda: not processes(directory / "nodes"))
     finally:
+        cleanup(directory / "nodes")
         local.run("down", "--purge")
     assert not [line for line in Path("/proc/mounts").read_text().splitlines() if str(directory) in line]
 
