@@ -340,3 +340,51 @@ async def test_what_counts_for_a_generation(call) -> None:
     move = [{"op": "move", "path": "/spec/config", "from": "/spec/config"}]
     written = await call.patch(f"{path}/x", move, "json")
     assert written.body["metadata"]["generation"] == 2
+
+
+DEPLOYMENTS = f"{APPS}/deployments"
+POLICIES = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies"
+
+
+def deployment(pod: dict, **spec) -> dict:
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [CONTAINERS[0]], **pod}}
+    return {
+        "metadata": {"name": "x"},
+        "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": template, **spec},
+    }
+
+
+@pytest.mark.parametrize(
+    ("path", "before", "after", "generation"),
+    [
+        (DEPLOYMENTS, deployment({}), deployment({"affinity": {}}), 2),
+        (DEPLOYMENTS, deployment({}), deployment({"dnsConfig": {}}), 2),
+        (DEPLOYMENTS, deployment({"affinity": {}}), deployment({}), 2),
+        (DEPLOYMENTS, deployment({}), deployment({"securityContext": {}}), 1),  # which is a default
+        (
+            DEPLOYMENTS,
+            deployment({}),
+            deployment({"containers": [{**CONTAINERS[0], "securityContext": {}}]}),
+            2,
+        ),
+        (DEPLOYMENTS, deployment({}), deployment({"containers": [{**CONTAINERS[0], "resources": {}}]}), 1),
+        (DEPLOYMENTS, deployment({}), deployment({"nodeSelector": {}, "tolerations": []}), 1),
+        (DEPLOYMENTS, deployment({}), deployment({}, strategy={}), 1),
+        (
+            POLICIES,
+            {"metadata": {"name": "x"}, "spec": {"ingress": [{"from": [{"podSelector": {}}]}]}},
+            {
+                "metadata": {"name": "x"},
+                "spec": {"ingress": [{"from": [{"podSelector": {}, "namespaceSelector": {}}]}]},
+            },
+            2,
+        ),
+    ],
+)
+async def test_empty_structs_in_a_generation(
+    call, path: str, before: dict, after: dict, generation: int
+) -> None:
+    """An empty struct behind a pointer is another value than none; any other empty value is not."""
+    assert (await call.post(path, before)).status == 201
+    written = await call.put(f"{path}/x", after)
+    assert written.body["metadata"]["generation"] == generation
