@@ -5,6 +5,8 @@ import json
 import pytest
 from server_in_process import Caller, close_server, open_server
 
+from kubeskew.apimachinery.go_formats import quoted
+
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 CORE, APPS, BATCH = (
@@ -170,6 +172,18 @@ async def test_schemas_that_are_refused(call, schema: dict, expected: tuple[str,
     answer = await call.post(DEFINITIONS, {"metadata": {"name": "things.example.com"}, "spec": spec})
     at, message = expected
     assert (f"spec.validation.openAPIV3Schema{at}", message) in causes(answer)
+
+
+@pytest.mark.parametrize("own", ["\ue0007\ue001", "\ue0000\ue001", "\ue0000\ue0010\ue001"])
+async def test_private_characters_of_a_patch_that_cannot_be_read(call, own: str) -> None:
+    """Texts that the patch or the object has without escapes are shown as they are, with any characters."""
+    made = await call.post(f"{CORE}/configmaps", {"metadata": {"generateName": "own-"}, "data": {"x": own}})
+    path = f"{CORE}/configmaps/{made.body['metadata']['name']}"
+    sent = f'{{"data": {{"a": "\\u00fc", "c": "{own}", "b": 1}}}}'.encode()
+    wrong = await call.patch(path, sent)
+    assert wrong.status == 422
+    shown = f'"data":{{"a":"\\u00fc","b":1,"c":"{own}","x":"{own}"}}'
+    assert quoted(shown)[1:-1] in wrong.body["message"]
 
 
 async def test_addresses_of_pods(call) -> None:
