@@ -115,7 +115,7 @@ class FieldError:
         return {"reason": self.type.value, "message": self.body, "field": self.path}
 
 
-def listed(errors: Iterable[FieldError]) -> str:
+def listed(errors: Iterable[FieldError | str]) -> str:
     """Joins the texts of errors, exact repeats once; empty without errors."""
     texts = list(dict.fromkeys(map(str, errors)))
     return f"[{', '.join(texts)}]" if len(texts) > 1 else "".join(texts)

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import math
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,9 +17,10 @@ from itertools import accumulate
 from typing import Any
 from unicodedata import category
 
-from kubeskew.apimachinery import errors
+from kubeskew.apimachinery import errors, field
 from kubeskew.apimachinery.clock import Clock, Entropy
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.field import ErrorType
 from kubeskew.apimachinery.go_formats import parse_duration
 from kubeskew.apiserver.authentication import Authenticator
 from kubeskew.apiserver.authorization import Authorizer, refusal
@@ -299,8 +300,8 @@ def with_authorization(handler: Handler, authorizer: Authorizer, metrics: Access
 
 
 _AT_MOST = r"Too long: must have at most \1 bytes"
-_ONE_ITEM = "must have at most 1 item"
-_TOO_LONG = re.compile(r"\bToo long: may not be more than (\d+) bytes?")
+_ONE_ITEM = re.compile(r"Too many: (\d+): must have at most 1 item")
+_TOO_LONG = re.compile(r"Too long: may not be more than (\d+) bytes?")
 
 
 def with_status_errors(handler: Handler, *, old_lengths: bool = False) -> Handler:
@@ -317,16 +318,34 @@ def with_status_errors(handler: Handler, *, old_lengths: bool = False) -> Handle
         except StatusError as error:
             return statuses.response(request, with_old_lengths(error) if old_lengths else error)
 
-    def with_old_lengths(error: StatusError) -> StatusError:
-        error.message = old(error.message)
-        for cause in (error.details or {}).get("causes", ()):
-            cause["message"] = old(cause.get("message", ""))
-        return error
-
-    def old(text: str) -> str:
-        return re.sub(rf"{_ONE_ITEM}\b", f"{_ONE_ITEM}s", _TOO_LONG.sub(_AT_MOST, text))
-
     return answer
+
+
+def with_old_lengths(error: StatusError) -> StatusError:
+    """Changes the error's causes that are about lengths, and its message where that lists the causes.
+
+    Nothing else is touched: a rule of a user may have any text.
+    """
+    causes = (error.details or {}).get("causes", ())
+    changed = [{**cause, **_of_old_length(cause)} for cause in causes]
+    before = field.listed(map(_text_of, causes))
+    if error.reason == "Invalid" and changed != list(causes) and error.message.endswith(before):
+        error.message = error.message.removesuffix(before) + field.listed(map(_text_of, changed))
+        error.details = {**(error.details or {}), "causes": changed}
+    return error
+
+
+def _text_of(cause: Mapping[str, str]) -> str:
+    return f"{cause.get('field', '')}: {cause.get('message', '')}"
+
+
+def _of_old_length(cause: Mapping[str, str]) -> Mapping[str, str]:
+    message = cause.get("message", "")
+    if cause.get("reason") == ErrorType.TOO_LONG and (match := _TOO_LONG.fullmatch(message)):
+        return {"message": match.expand(_AT_MOST)}
+    if cause.get("reason") == ErrorType.TOO_MANY and _ONE_ITEM.fullmatch(message):
+        return {"message": f"{message}s"}
+    return {}
 
 
 def build(

@@ -6,6 +6,7 @@ import re
 import pytest
 from server_in_process import ADMIN, MAPS, Caller, close_server, config_map, open_server
 
+from kubeskew.apimachinery import errors, field
 from kubeskew.apiserver import pipeline
 from kubeskew.apiserver.http import statuses
 from kubeskew.apiserver.http.request import Peer
@@ -30,6 +31,30 @@ def test_order():
         "with_authorization",
         "with_status_errors",  # what handlers raise
     ]
+
+
+def test_old_texts_of_lengths():
+    """Only errors about lengths have the words of 1.31; a user's text stays, also in the message."""
+    own = "Too long: may not be more than 3 bytes, must have at most 1 item"
+    problems = [
+        field.invalid("spec", "must have at most 1 item", own),
+        field.too_long("spec.a", 3),
+        field.too_many("spec.b", 2, 1),
+        field.too_many("spec.b", 2, 1),
+    ]
+    error = pipeline.with_old_lengths(errors.invalid(errors.GroupKind("", "A"), "x", problems))
+    texts = [
+        f'spec: Invalid value: "must have at most 1 item": {own}',
+        "spec.a: Too long: must have at most 3 bytes",
+        "spec.b: Too many: 2: must have at most 1 items",
+    ]
+    assert error.message == f'A "x" is invalid: [{", ".join(texts)}]'
+    assert [f"{cause['field']}: {cause['message']}" for cause in error.details["causes"]] == [
+        *texts,
+        texts[-1],
+    ]
+    refused = errors.forbidden(errors.GroupResource("", "as"), "x", own)
+    assert pipeline.with_old_lengths(refused).message.endswith(own)
 
 
 async def test_anonymous(server):
