@@ -244,7 +244,8 @@ class Informer:
         self._failures.failed(f"Failed to watch {kind}: {failed}{error}")
 
     async def _pause(self) -> None:
-        if self._well and self._clock.monotonic() - self._paused >= self._periods.reflector_reset:
+        reset = self._periods.reflector_reset
+        if self._clock.monotonic() - self._paused >= reset if reset else self._well:
             self._backoff = self._periods.reflector_first
         self._well = False
         # At random, so that many informers do not return at the same time.
