@@ -6,7 +6,7 @@ nothing: the pod is looked at again.
 Source: pkg/kubelet/pleg/generic.go, and pkg/kubelet/kuberuntime (kuberuntime_manager.go, GetPodStatus), 1.36.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -53,11 +53,17 @@ class RequestFiles:
             for identifier in identifiers:
                 self._files.remove(self._directory / kind / identifier)
 
-    def drop_all_but(self, sandboxes: Sequence[str], containers: Sequence[str]) -> None:
-        for kind, kept in ((_SANDBOXES, {*sandboxes}), (_CONTAINERS, {*containers})):
-            for path in sorted((self._directory / kind).glob("*")):
-                if path.name not in kept:
-                    self._files.remove(path)
+    def kept(self) -> list[Path]:
+        """The files that are there now."""
+        return [
+            path for kind in (_SANDBOXES, _CONTAINERS) for path in sorted((self._directory / kind).glob("*"))
+        ]
+
+    def drop_files(self, paths: Sequence[Path], used: Collection[str]) -> None:
+        """Drops those of `paths` that are about nothing in `used`."""
+        for path in paths:
+            if path.name not in used:
+                self._files.remove(path)
 
 
 class Listed(NamedTuple):

@@ -566,7 +566,11 @@ class RemoteRuntime:
                 await self._collect_once()
 
     async def _collect_once(self) -> None:
+        files = self._requests.kept()  # before the lists: what is made meanwhile is in neither
         listed = await self._cache.listed()
+        sandboxes = {one.id for pod in listed.values() for one in pod.sandboxes}
+        containers = {one.id for pod in listed.values() for one in pod.containers}
+        self._requests.drop_files(files, sandboxes | containers)
         for pod in listed.values():
             used = {each.pod_sandbox_id for each in pod.containers}
             dead = [
@@ -575,10 +579,6 @@ class RemoteRuntime:
                 if each.state != messages.PodSandboxState.SANDBOX_READY and each.id not in used
             ]
             await remove_sandboxes(self._calls, dead)
-        self._requests.drop_all_but(
-            [one.id for pod in listed.values() for one in pod.sandboxes],
-            [one.id for pod in listed.values() for one in pod.containers],
-        )
 
 
 def _target(sandbox: Sandbox, config: ContainerConfig) -> str:
