@@ -5,6 +5,7 @@ from drawn_calls import DrawnCalls
 
 from kubeskew.kubelet.containers.remote.runtime import RemotePlace, RemoteRuntime
 from kubeskew.kubelet.containers.runtime_service import ContainerConfig, PodSandboxConfig
+from kubeskew.kubelet.protocols.messages import cri_v1_pb2 as messages
 
 pytestmark = pytest.mark.looptime
 
@@ -48,3 +49,39 @@ async def test_garbage_spares_what_starts_meanwhile(tmp_path, runtime, calls):
         path.name for kind in ("sandboxes", "containers") for path in (tmp_path / "requests" / kind).iterdir()
     ]
     assert kept == [*calls.sandboxes, *calls.containers]
+
+
+async def test_a_late_look_does_not_bring_a_pod_back(tmp_path, runtime, calls):
+    """A pod that is removed while its status is on the way is gone, and so is one whose removal a look
+    overlapped."""
+    await runtime.load()
+    await runtime.run_pod_sandbox(pod(tmp_path))
+    [status] = calls.sandboxes.values()
+    calls.StopPodSandbox(messages.StopPodSandboxRequest(pod_sandbox_id=status.id))  # somebody else
+
+    async def remove(_request):
+        del calls.after["PodSandboxStatus"]
+        await runtime.remove_pod_sandbox("a")
+
+    calls.after["PodSandboxStatus"] = remove
+    for _ in range(3):
+        await runtime._cache.relist()
+        assert runtime.sandbox("a") is None
+    assert not calls.sandboxes
+
+
+async def test_a_look_that_another_change_overtook_is_made_again(tmp_path, runtime, calls):
+    """A container that is started while the pod is looked at is known; nothing of the late look is kept."""
+    await runtime.load()
+    sandbox = await runtime.run_pod_sandbox(pod(tmp_path))
+    first = await runtime.start_container(sandbox, MAIN)
+
+    async def start(_request):
+        del calls.after["ContainerStatus"]
+        await runtime.start_container(sandbox, ContainerConfig("other", "busybox"))
+
+    calls.after["ContainerStatus"] = start
+    calls.end(calls.containers[first.id][1], 3)
+    await runtime._cache.relist()
+    await runtime._cache.relist()
+    assert [(each.name, each.exit_code) for each in sandbox.containers] == [("main", 3), ("other", 0)]
