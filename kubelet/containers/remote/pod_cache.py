@@ -6,6 +6,7 @@ nothing: the pod is looked at again.
 Source: pkg/kubelet/pleg/generic.go, and pkg/kubelet/kuberuntime (kuberuntime_manager.go, GetPodStatus), 1.36.
 """
 
+import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from typing import NamedTuple
 
 import grpc
 
+from kubeskew.apimachinery.client.rest import FailureLog
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.kubelet.containers.remote.calls import RuntimeCalls
 from kubeskew.kubelet.containers.remote.records import STATES, container_of, follow, is_ready, moment
@@ -22,6 +24,8 @@ from kubeskew.kubelet.containers.sandbox import Sandbox
 from kubeskew.kubelet.files import StateFiles
 from kubeskew.kubelet.protocols.grpc_calls import RpcError
 from kubeskew.kubelet.protocols.messages import cri_v1_pb2 as messages
+
+log = logging.getLogger(__name__)
 
 _SANDBOXES, _CONTAINERS = "sandboxes", "containers"
 
@@ -104,6 +108,7 @@ class PodCache:
         self._address = address
         self._clock = clock
         self._pods: dict[str, _Pod] = {}
+        self._failures: dict[str, FailureLog] = {}  # of the pods that could not be looked at
         self._changes = 0  # of all pods, so that no two have the same number
         self.runtime_name = ""
         self.relisted_at: float | None = None  # monotonic; None: never
@@ -115,6 +120,11 @@ class PodCache:
     def sandbox(self, pod_uid: str) -> Sandbox | None:
         pod = self._pods.get(pod_uid)
         return pod.sandbox if pod is not None else None
+
+    def is_unknown(self, pod_uid: str) -> bool:
+        """Decides whether the last look at a pod came to nothing: its record may be old, or missing."""
+        pod = self._pods.get(pod_uid)
+        return pod is not None and pod.states is None
 
     def last_attempt(self, pod_uid: str, container: str) -> int | None:
         """None if the runtime has had none of that container."""
@@ -161,7 +171,8 @@ class PodCache:
         }
 
     async def relist(self) -> None:
-        """Looks at all pods, and calls `on_change` for those that have changed. Raises RpcError."""
+        """Looks at all pods, and calls `on_change` for those that have changed. One that cannot be looked at
+        is looked at with the next list. Raises RpcError if there is no list."""
         before = self._changes
         found = await self.listed()
         self.relisted_at = self._clock.monotonic()
@@ -174,10 +185,14 @@ class PodCache:
                 is_known = await self._look(uid, pod, listed)
             except RpcError as error:
                 if error.code is not grpc.StatusCode.NOT_FOUND:  # removed meanwhile
-                    raise
+                    self._failures_of(uid).failed(f"cannot look at pod {uid}: {error}")
                 continue
+            self._failures.pop(uid, None)
             if is_known:
                 self.on_change(uid)
+
+    def _failures_of(self, uid: str) -> FailureLog:
+        return self._failures.setdefault(uid, FailureLog(log, self._clock))
 
     async def inspect(self, pod_uid: str) -> None:
         """Looks at one pod, after a call that changed it, until nothing else changes it meanwhile.

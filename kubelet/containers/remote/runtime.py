@@ -250,6 +250,8 @@ class RemoteRuntime:
         directory.mkdir(parents=True, exist_ok=True)
         with self._cache.changing(config.uid):
             try:
+                if (known := await self._found_again(config.uid)) is not None:
+                    return known
                 before = (await self._cache.listed(config.uid)).get(config.uid, Listed())
                 for each in before.sandboxes:
                     await self._calls.call(
@@ -267,6 +269,14 @@ class RemoteRuntime:
         if sandbox is None:
             raise ContainerRuntimeError(f"sandbox {made.pod_sandbox_id} is gone")
         return sandbox
+
+    async def _found_again(self, pod_uid: str) -> Sandbox | None:
+        """The sandbox of a pod that has one, and could not be looked at before. Raises RpcError."""
+        if self._cache.sandbox(pod_uid) is not None or not self._cache.is_unknown(pod_uid):
+            return None
+        await self._cache.inspect(pod_uid)
+        sandbox = self._cache.sandbox(pod_uid)
+        return sandbox if sandbox is not None and sandbox.ready else None
 
     async def stop_pod_sandbox(self, sandbox: Sandbox) -> None:
         with self._cache.changing(sandbox.pod_uid):

@@ -1,10 +1,14 @@
 """The client of CRI v1 with a runtime whose calls are late or fail."""
 
 import pytest
-from drawn_calls import DrawnCalls
+from drawn_calls import DrawnCalls, unavailable
 
 from kubeskew.kubelet.containers.remote.runtime import RemotePlace, RemoteRuntime
-from kubeskew.kubelet.containers.runtime_service import ContainerConfig, PodSandboxConfig
+from kubeskew.kubelet.containers.runtime_service import (
+    ContainerConfig,
+    ContainerRuntimeError,
+    PodSandboxConfig,
+)
 from kubeskew.kubelet.protocols.messages import cri_v1_pb2 as messages
 
 pytestmark = pytest.mark.looptime
@@ -85,3 +89,33 @@ async def test_a_look_that_another_change_overtook_is_made_again(tmp_path, runti
     await runtime._cache.relist()
     await runtime._cache.relist()
     assert [(each.name, each.exit_code) for each in sandbox.containers] == [("main", 3), ("other", 0)]
+
+
+async def test_a_pod_that_cannot_be_looked_at_holds_no_other_up(tmp_path, clock, runtime, calls, caplog):
+    """The others are known, the failure is logged, and the pod is looked at with the next list; a
+    pod that has run on before its kubelet started gets no second sandbox."""
+    await runtime.load()
+    for uid in "abc":
+        await runtime.run_pod_sandbox(pod(tmp_path, uid))
+    ids = [*calls.sandboxes]
+    calls.refused["PodSandboxStatus", ids[0]] = unavailable()
+    after = runtime_at(tmp_path, clock, calls)
+    changed = []
+    after.on_change = changed.append
+    await after.load()
+    assert [each.pod_uid for each in after.sandboxes()] == changed == ["b", "c"]
+    assert [each.getMessage() for each in caplog.records] == [
+        "cannot look at pod a: rpc error: code = Unavailable desc = drawn"
+    ]
+    with pytest.raises(ContainerRuntimeError, match="drawn"):
+        await after.run_pod_sandbox(pod(tmp_path, "a"))
+    calls.refused.clear()
+    assert (await after.run_pod_sandbox(pod(tmp_path, "a"))).id == ids[0]
+    calls.StopPodSandbox(messages.StopPodSandboxRequest(pod_sandbox_id=ids[0]))
+    calls.refused["PodSandboxStatus", ids[0]] = unavailable()
+    await after._cache.relist()
+    assert after.sandbox("a").ready
+    calls.refused.clear()
+    await after._cache.relist()
+    assert not after.sandbox("a").ready
+    assert (changed, [*calls.sandboxes]) == (["b", "c", "a"], ids)
