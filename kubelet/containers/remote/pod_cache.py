@@ -11,9 +11,10 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import grpc
+from google.protobuf.message import DecodeError
 
 from kubeskew.apimachinery.client.rest import FailureLog
 from kubeskew.apimachinery.clock import Clock
@@ -27,6 +28,7 @@ from kubeskew.kubelet.protocols.messages import cri_v1_pb2 as messages
 
 log = logging.getLogger(__name__)
 
+_Request = TypeVar("_Request", messages.PodSandboxConfig, messages.ContainerConfig)
 _SANDBOXES, _CONTAINERS = "sandboxes", "containers"
 
 
@@ -40,17 +42,23 @@ class RequestFiles:
     def keep(self, request: messages.PodSandboxConfig | messages.ContainerConfig, identifier: str) -> None:
         """On disk when it returns."""
         kind = _SANDBOXES if isinstance(request, messages.PodSandboxConfig) else _CONTAINERS
-        self._files.write(self._directory / kind / identifier, request.SerializeToString())
+        self._files.write(self._directory / kind / identifier, request.SerializeToString(), synced=True)
 
     def sandbox(self, identifier: str) -> messages.PodSandboxConfig:
         """Empty if it is not known."""
-        content = self._files.read(self._directory / _SANDBOXES / identifier) or b""
-        return messages.PodSandboxConfig.FromString(content)
+        return self._read(_SANDBOXES, identifier, messages.PodSandboxConfig())
 
     def container(self, identifier: str) -> messages.ContainerConfig:
         """Empty if it is not known."""
-        content = self._files.read(self._directory / _CONTAINERS / identifier) or b""
-        return messages.ContainerConfig.FromString(content)
+        return self._read(_CONTAINERS, identifier, messages.ContainerConfig())
+
+    def _read(self, kind: str, identifier: str, empty: _Request) -> _Request:
+        """A file of which a part is left counts as none."""
+        content = self._files.read(self._directory / kind / identifier) or b""
+        try:
+            return type(empty).FromString(content)
+        except DecodeError:
+            return empty
 
     def drop(self, identifiers: Sequence[str]) -> None:
         for kind in (_SANDBOXES, _CONTAINERS):
