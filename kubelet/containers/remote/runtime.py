@@ -9,7 +9,6 @@ pkg/kubelet/pleg (generic.go, evented.go) and k8s.io/cri-client/pkg/remote_runti
 """
 
 import asyncio
-import contextlib
 import errno
 import hashlib
 import json
@@ -126,6 +125,7 @@ class RemoteRuntime:
         self._state = RuntimeState(clock)
         self._version = messages.VersionResponse()
         self._list_failures, self._status_failures = FailureLog(log, clock), FailureLog(log, clock)
+        self._garbage_failures = FailureLog(log, clock)
         self._stops: dict[str, _Stop] = {}
         self._use = MeasuredUse()
         self._relist_now = asyncio.Event()
@@ -572,23 +572,29 @@ class RemoteRuntime:
         containers, and files about what is gone."""
         while True:
             await self._clock.sleep(_COLLECTION_SECONDS)
-            with contextlib.suppress(RpcError):
+            try:
                 await self._collect_once()
+            except (RpcError, OSError) as error:
+                self._garbage_failures.failed(f"node {self._node_name}: cannot collect garbage: {error}")
+            else:
+                self._garbage_failures.succeeded()
 
     async def _collect_once(self) -> None:
+        """Raises RpcError and OSError once it has removed what can be removed."""
         files = self._requests.kept()  # before the lists: what is made meanwhile is in neither
         listed = await self._cache.listed()
         sandboxes = {one.id for pod in listed.values() for one in pod.sandboxes}
         containers = {one.id for pod in listed.values() for one in pod.containers}
         self._requests.drop_files(files, sandboxes | containers)
-        for pod in listed.values():
-            used = {each.pod_sandbox_id for each in pod.containers}
-            dead = [
-                each.id
-                for each in pod.sandboxes[1:]
-                if each.state != messages.PodSandboxState.SANDBOX_READY and each.id not in used
-            ]
-            await remove_sandboxes(self._calls, dead)
+        dead = [identifier for pod in listed.values() for identifier in _replaced(pod)]
+        await remove_sandboxes(self._calls, dead)
+
+
+def _replaced(pod: Listed) -> list[str]:
+    """The ids of sandboxes that another has replaced, and that have no containers."""
+    used = {each.pod_sandbox_id for each in pod.containers}
+    ready = messages.PodSandboxState.SANDBOX_READY
+    return [each.id for each in pod.sandboxes[1:] if each.state != ready and each.id not in used]
 
 
 def _target(sandbox: Sandbox, config: ContainerConfig) -> str:
@@ -602,7 +608,19 @@ def _target(sandbox: Sandbox, config: ContainerConfig) -> str:
 
 
 async def remove_sandboxes(calls: RuntimeCalls, identifiers: Sequence[str]) -> None:
-    """Stops and removes sandboxes with their containers. Raises RpcError."""
+    """Stops and removes sandboxes with their containers: each that can be. Raises RpcError for the others."""
+    errors = []
     for identifier in identifiers:
-        await calls.call("StopPodSandbox", messages.StopPodSandboxRequest(pod_sandbox_id=identifier))
-        await calls.call("RemovePodSandbox", messages.RemovePodSandboxRequest(pod_sandbox_id=identifier))
+        try:
+            await calls.call("StopPodSandbox", messages.StopPodSandboxRequest(pod_sandbox_id=identifier))
+            await calls.call("RemovePodSandbox", messages.RemovePodSandboxRequest(pod_sandbox_id=identifier))
+        except RpcError as error:
+            errors.append(error)
+    _raise(errors)
+
+
+def _raise(errors: Sequence[RpcError]) -> None:
+    """Raises RpcError, with all texts in the order in which they came, if there are errors."""
+    if errors:
+        texts = dict.fromkeys(error.description for error in errors)
+        raise RpcError(errors[0].code, "; ".join(texts)) from errors[0]

@@ -1,5 +1,7 @@
 """The client of CRI v1 with a runtime whose calls are late or fail."""
 
+import asyncio
+
 import pytest
 from drawn_calls import DrawnCalls, unavailable
 
@@ -119,3 +121,29 @@ async def test_a_pod_that_cannot_be_looked_at_holds_no_other_up(tmp_path, clock,
     await after._cache.relist()
     assert not after.sandbox("a").ready
     assert (changed, [*calls.sandboxes]) == (["b", "c", "a"], ids)
+
+
+async def test_a_sandbox_that_cannot_be_removed_keeps_no_other(tmp_path, clock, runtime, calls, caplog):
+    """The others are removed, by the collection and when a pod goes; the failure is logged once."""
+    await runtime.load()
+    for uid in "aabb":
+        sandbox = await runtime.run_pod_sandbox(pod(tmp_path, uid))
+        if len(calls.sandboxes) % 2:
+            await runtime.stop_pod_sandbox(sandbox)
+    first, second, third, fourth = calls.sandboxes
+    calls.refused["RemovePodSandbox", first] = unavailable()
+    async with asyncio.TaskGroup() as group:
+        collecting = group.create_task(runtime._collect())
+        await clock.sleep(61)
+        assert [*calls.sandboxes] == [first, second, fourth]
+        collecting.cancel()
+    assert [each.getMessage() for each in caplog.records] == [
+        "node node-1: cannot collect garbage: rpc error: code = Unavailable desc = drawn"
+    ]
+    with pytest.raises(ContainerRuntimeError, match="drawn"):
+        await runtime.remove_pod_sandbox("a")
+    assert [*calls.sandboxes] == [first, fourth]
+    calls.refused.clear()
+    await runtime.remove_pod_sandbox("a")
+    assert [*calls.sandboxes] == [fourth]
+    assert third not in calls.sandboxes
