@@ -21,7 +21,7 @@ from kubeskew.apimachinery.clock import Clock
 from kubeskew.kubelet.containers.remote.calls import RuntimeCalls
 from kubeskew.kubelet.containers.remote.records import STATES, container_of, follow, is_ready, moment
 from kubeskew.kubelet.containers.remote.requests import CONTAINER_NAME, NODE, POD_UID
-from kubeskew.kubelet.containers.sandbox import Sandbox
+from kubeskew.kubelet.containers.sandbox import Container, Sandbox
 from kubeskew.kubelet.files import StateFiles
 from kubeskew.kubelet.protocols.grpc_calls import RpcError
 from kubeskew.kubelet.protocols.messages import cri_v1_pb2 as messages
@@ -213,6 +213,33 @@ class PodCache:
             before = pod.changed
             listed = (await self.listed(pod_uid)).get(pod_uid, Listed())
             is_known = pod.changed == before and await self._look(pod_uid, pod, listed)
+
+    def started(
+        self, sandbox: Sandbox, identifier: str, request: messages.ContainerConfig, reference: str
+    ) -> Container:
+        """Writes a container down that runs, and at which nobody can look yet, as it was asked for.
+
+        `reference` is that of its image.
+        """
+        pod = self._pods.setdefault(sandbox.pod_uid, _Pod())
+        pod.states = None
+        self._note_change(pod)
+        pod.attempts[request.metadata.name] = request.metadata.attempt
+        known = next((each for each in sandbox.containers if each.id == identifier), None)
+        if known is not None:
+            return known
+        status = messages.ContainerStatus(
+            id=identifier,
+            metadata=request.metadata,
+            image=messages.ImageSpec(image=request.image.user_specified_image),
+            image_ref=reference,
+            annotations=request.annotations,
+            log_path=str(Path(self._requests.sandbox(sandbox.id).log_directory) / request.log_path),
+        )
+        container = container_of(status, request, self.runtime_name)
+        container.started_at = self._clock.now()
+        sandbox.containers.append(container)
+        return container
 
     async def _look(self, uid: str, pod: _Pod, listed: Listed) -> bool:
         """Asks for statuses and writes them down all at once; returns False, and has written nothing, if the

@@ -339,12 +339,16 @@ class RemoteRuntime:
             )
         except RpcError as error:
             failure = error
-        await self._cache.inspect(sandbox.pod_uid)
+        try:
+            await self._cache.inspect(sandbox.pod_uid)
+        except RpcError as error:
+            if failure is None:  # it runs, whatever of it cannot be told now
+                log.warning("node %s: cannot look at a container: %s", self._node_name, error)
+                return self._cache.started(sandbox, made.container_id, request, image.reference)
         container = next((each for each in sandbox.containers if each.id == made.container_id), None)
         if container is None or (failure is not None and container.ends_at is None):
             text = failure.description if failure is not None else "container is gone"
             raise ContainerStartError(text) from failure
-        await self._remove_old(sandbox, config.name)
         return container
 
     def _sandbox_request(self, sandbox: Sandbox) -> messages.PodSandboxConfig:
@@ -371,19 +375,20 @@ class RemoteRuntime:
         pod = f"{sandbox.namespace}_{sandbox.name}_{sandbox.pod_uid}"
         return self._place.logs.absolute() / pod / name
 
-    async def _remove_old(self, sandbox: Sandbox, name: str) -> None:
-        """Removes attempts of a container but the newest and one before it."""
-        listed = (await self._cache.listed(sandbox.pod_uid, name)).get(sandbox.pod_uid, Listed())
-        by_attempt = sorted(listed.containers, key=lambda each: each.metadata.attempt)
-        for old in by_attempt[:-_KEPT_ATTEMPTS]:
-            if old.state == STATES.CONTAINER_RUNNING:
-                continue
-            await self._calls.call("RemoveContainer", messages.RemoveContainerRequest(container_id=old.id))
-            self._requests.drop([old.id])
-            path = self._logs_of(sandbox, name) / f"{old.metadata.attempt}.log"
-            await asyncio.to_thread(log_rotation.remove, path)
-        if len(by_attempt) > _KEPT_ATTEMPTS:
-            await self._cache.inspect(sandbox.pod_uid)
+    async def remove_old_attempts(self, sandbox: Sandbox, name: str) -> None:
+        """Removes attempts of a container but the newest and one before it. Raises RpcError."""
+        with self._cache.changing(sandbox.pod_uid):
+            listed = (await self._cache.listed(sandbox.pod_uid, name)).get(sandbox.pod_uid, Listed())
+            old = _excess(listed.containers)
+            for each in old:
+                await self._calls.call(
+                    "RemoveContainer", messages.RemoveContainerRequest(container_id=each.id)
+                )
+                self._requests.drop([each.id])
+                path = self._logs_of(sandbox, name) / f"{each.metadata.attempt}.log"
+                await asyncio.to_thread(log_rotation.remove, path)
+            if old:
+                await self._cache.inspect(sandbox.pod_uid)
 
     def stop_container(self, sandbox: Sandbox, container: Container, grace: float) -> None:
         deadline = self._clock.monotonic() + max(grace, 0.0)
@@ -568,8 +573,8 @@ class RemoteRuntime:
     # -- garbage
 
     async def _collect(self) -> None:
-        """Removes from time to time what no pod needs: sandboxes that another has replaced, once they have no
-        containers, and files about what is gone."""
+        """Removes from time to time what no pod needs: old attempts of containers, sandboxes that another has
+        replaced, once they have no containers, and files about what is gone."""
         while True:
             await self._clock.sleep(_COLLECTION_SECONDS)
             try:
@@ -586,8 +591,37 @@ class RemoteRuntime:
         sandboxes = {one.id for pod in listed.values() for one in pod.sandboxes}
         containers = {one.id for pod in listed.values() for one in pod.containers}
         self._requests.drop_files(files, sandboxes | containers)
+        errors = []
+        old = [(uid, name) for uid, pod in listed.items() for name in _names_with_excess(pod)]
+        for uid, name in old:
+            sandbox = self._cache.sandbox(uid)
+            try:
+                if sandbox is not None:
+                    await self.remove_old_attempts(sandbox, name)
+            except RpcError as error:
+                errors.append(error)
+        if old:
+            listed = await self._cache.listed()
         dead = [identifier for pod in listed.values() for identifier in _replaced(pod)]
-        await remove_sandboxes(self._calls, dead)
+        try:
+            await remove_sandboxes(self._calls, dead)
+        except RpcError as error:
+            errors.append(error)
+        _raise(errors)
+
+
+def _names_with_excess(pod: Listed) -> list[str]:
+    """The names of containers with attempts that nobody needs."""
+    names = sorted({each.metadata.name for each in pod.containers})
+    return [
+        name for name in names if _excess([each for each in pod.containers if each.metadata.name == name])
+    ]
+
+
+def _excess(attempts: Sequence[messages.Container]) -> list[messages.Container]:
+    """The attempts of one container that nobody needs: neither the newest, nor the one before it."""
+    ordered = sorted(attempts, key=lambda each: each.metadata.attempt)
+    return [each for each in ordered[:-_KEPT_ATTEMPTS] if each.state != STATES.CONTAINER_RUNNING]
 
 
 def _replaced(pod: Listed) -> list[str]:

@@ -2,6 +2,7 @@
 
 import asyncio
 
+import grpc
 import pytest
 from drawn_calls import DrawnCalls, unavailable
 
@@ -9,8 +10,10 @@ from kubeskew.kubelet.containers.remote.runtime import RemotePlace, RemoteRuntim
 from kubeskew.kubelet.containers.runtime_service import (
     ContainerConfig,
     ContainerRuntimeError,
+    ContainerStartError,
     PodSandboxConfig,
 )
+from kubeskew.kubelet.protocols.grpc_calls import RpcError
 from kubeskew.kubelet.protocols.messages import cri_v1_pb2 as messages
 
 pytestmark = pytest.mark.looptime
@@ -147,3 +150,56 @@ async def test_a_sandbox_that_cannot_be_removed_keeps_no_other(tmp_path, clock, 
     await runtime.remove_pod_sandbox("a")
     assert [*calls.sandboxes] == [fourth]
     assert third not in calls.sandboxes
+
+
+async def test_a_container_that_runs_counts_as_started(tmp_path, runtime, calls):
+    """No failure of a later call makes its start one; the record is of the request until somebody can look,
+    and is then the same one."""
+    await runtime.load()
+    sandbox = await runtime.run_pod_sandbox(pod(tmp_path))
+
+    async def fail(_request):
+        raise unavailable()
+
+    calls.before["PodSandboxStatus"] = fail
+    container = await runtime.start_container(sandbox, MAIN)
+    assert (container.name, container.attempt, container.argv) == ("main", 0, ["sleep", "1000"])
+    assert (container.image, container.container_id) == ("busybox", f"drawn://{container.id}")
+    assert container.log_path == str(tmp_path / "logs" / "default_a_a" / "main" / "0.log")
+    assert runtime.sandbox("a").containers == [container]
+    calls.before.clear()
+    calls.end(calls.containers[container.id][1], 3)
+    await runtime._cache.relist()
+    assert (runtime.sandbox("a").containers, container.exit_code) == ([container], 3)
+
+
+async def test_a_start_that_fails_is_one_also_if_nobody_can_look(tmp_path, runtime, calls):
+    """The error is that of the start."""
+    await runtime.load()
+    sandbox = await runtime.run_pod_sandbox(pod(tmp_path))
+
+    async def fail(_request):
+        raise unavailable()
+
+    calls.before["PodSandboxStatus"] = fail
+    calls.refused["StartContainer", "c2"] = RpcError(grpc.StatusCode.UNKNOWN, "no such program")
+    with pytest.raises(ContainerStartError, match="no such program"):
+        await runtime.start_container(sandbox, MAIN)
+
+
+async def test_old_attempts_are_garbage(tmp_path, runtime, calls):
+    """The newest attempt and the one before it stay; one that cannot be removed fails no start."""
+    await runtime.load()
+    sandbox = await runtime.run_pod_sandbox(pod(tmp_path))
+    for _ in range(4):
+        container = await runtime.start_container(sandbox, MAIN)
+        calls.end(calls.containers[container.id][1], 0)
+    calls.refused["RemoveContainer", "c2"] = unavailable()
+    with pytest.raises(RpcError, match="drawn"):
+        await runtime._collect_once()
+    calls.refused.clear()
+    await runtime._collect_once()
+    assert [*calls.containers] == [each.id for each in sandbox.containers] == ["c4", "c5"]
+    assert sorted((tmp_path / "requests" / "containers").iterdir()) == [
+        tmp_path / "requests" / "containers" / each for each in ("c4", "c5")
+    ]
