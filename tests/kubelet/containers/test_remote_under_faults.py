@@ -318,9 +318,7 @@ async def test_a_kubelet_knows_what_its_runtime_has(tmp_path, clock, seed):
         assert in_cache(runtime) == wanted
         running.cancel()
     assert {*runtime._cache._pods} == {*wanted}
-    files = {
-        path.name for kind in ("sandboxes", "containers") for path in (tmp_path / "requests" / kind).iterdir()
-    }
+    files = {path.name for path in runtime._requests.kept()}
     assert files <= {*calls.sandboxes, *calls.containers}
     known = {each.id: each for sandbox in runtime.sandboxes() for each in sandbox.containers}
     for container in [one for actor in actors for one in actor.started if one.id in calls.containers]:
