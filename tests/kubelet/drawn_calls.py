@@ -181,6 +181,9 @@ class DrawnCalls:
         self.containers.pop(request.container_id, None)
         return messages.RemoveContainerResponse()
 
+    def ReopenContainerLog(self, request):  # noqa: N802
+        return messages.ReopenContainerLogResponse()
+
     def end(self, status, code):
         """Ends a container, as its program does."""
         if status.state != messages.ContainerState.CONTAINER_EXITED:

@@ -150,6 +150,12 @@ class PodCache:
         finally:
             self._note_change(pod)
             pod.under_way -= 1
+            self._forget_nothing(pod_uid, pod)
+
+    def _forget_nothing(self, uid: str, pod: _Pod) -> None:
+        """Drops a pod of which neither the runtime nor a call has anything."""
+        if pod.sandbox is None and pod.states == () and not pod.under_way and self._pods.get(uid) is pod:
+            del self._pods[uid]
 
     def _note_change(self, pod: _Pod) -> None:
         self._changes += 1
@@ -185,9 +191,12 @@ class PodCache:
         found = await self.listed()
         self.relisted_at = self._clock.monotonic()
         for uid in sorted({*found, *self._pods}):
-            pod = self._pods.setdefault(uid, _Pod())
-            listed = found.get(uid, Listed())
+            listed = found.get(uid)
+            if listed is None and uid not in self._pods:  # forgotten meanwhile
+                continue
+            pod, listed = self._pods.setdefault(uid, _Pod()), listed or Listed()
             if pod.changed > before or pod.under_way or pod.states == listed.states:
+                self._forget_nothing(uid, pod)
                 continue
             try:
                 is_known = await self._look(uid, pod, listed)
@@ -234,7 +243,6 @@ class PodCache:
             image=messages.ImageSpec(image=request.image.user_specified_image),
             image_ref=reference,
             annotations=request.annotations,
-            log_path=str(Path(self._requests.sandbox(sandbox.id).log_directory) / request.log_path),
         )
         container = container_of(status, request, self.runtime_name)
         container.started_at = self._clock.now()
@@ -260,8 +268,7 @@ class PodCache:
             name, attempt = container.metadata.name, container.metadata.attempt
             pod.attempts[name] = max(attempt, pod.attempts.get(name, 0))
         pod.states = listed.states
-        if pod.sandbox is None and not pod.under_way and not listed.containers:
-            self._pods.pop(uid, None)
+        self._forget_nothing(uid, pod)
         return True
 
     async def _sandbox_status(self, listed: Listed) -> messages.PodSandboxStatus | None:

@@ -1,16 +1,20 @@
 """The client of CRI v1 with a runtime whose calls are late or fail."""
 
 import asyncio
+import contextlib
+import random
 
 import grpc
 import pytest
 from drawn_calls import DrawnCalls, unavailable
 
+from kubeskew.kubelet.containers.remote.requests import POD_UID
 from kubeskew.kubelet.containers.remote.runtime import RemotePlace, RemoteRuntime
 from kubeskew.kubelet.containers.runtime_service import (
     ContainerConfig,
     ContainerRuntimeError,
     ContainerStartError,
+    ImageError,
     PodSandboxConfig,
 )
 from kubeskew.kubelet.protocols.grpc_calls import RpcError
@@ -165,7 +169,7 @@ async def test_a_container_that_runs_counts_as_started(tmp_path, runtime, calls)
     container = await runtime.start_container(sandbox, MAIN)
     assert (container.name, container.attempt, container.argv) == ("main", 0, ["sleep", "1000"])
     assert (container.image, container.container_id) == ("busybox", f"drawn://{container.id}")
-    assert container.log_path == str(tmp_path / "logs" / "default_a_a" / "main" / "0.log")
+    assert runtime._log(sandbox, container) == tmp_path / "logs" / "default_a_a" / "main" / "0.log"
     assert runtime.sandbox("a").containers == [container]
     calls.before.clear()
     calls.end(calls.containers[container.id][1], 3)
@@ -203,3 +207,120 @@ async def test_old_attempts_are_garbage(tmp_path, runtime, calls):
     assert sorted((tmp_path / "requests" / "containers").iterdir()) == [
         tmp_path / "requests" / "containers" / each for each in ("c4", "c5")
     ]
+
+
+async def test_nothing_is_kept_of_pods_that_are_gone(tmp_path, runtime, calls):
+    """Neither of one that was removed, nor of one that the runtime refused."""
+    await runtime.load()
+    await runtime.run_pod_sandbox(pod(tmp_path))
+    await runtime.remove_pod_sandbox("a")
+
+    async def fail(_request):
+        raise unavailable()
+
+    calls.before["RunPodSandbox"] = fail
+    with pytest.raises(ContainerRuntimeError, match="drawn"):
+        await runtime.run_pod_sandbox(pod(tmp_path, "b"))
+    assert runtime._cache._pods == {}
+
+
+# -- drawn
+
+
+class Actor:
+    """A kubelet that does to one pod what is drawn, and what others do to it."""
+
+    def __init__(self, uid, root, runtime, calls, drawn):
+        self.uid, self.root, self.runtime, self.calls, self.drawn = uid, root, runtime, calls, drawn
+        self.started = []
+
+    async def act(self, times):
+        for _ in range(times):
+            await asyncio.sleep(self.drawn.choice((0, 0.3, 1.1)))
+            step = self.drawn.choice((self.run, self.start, self.start, self.stop, self.end, self.lose))
+            with contextlib.suppress(ContainerRuntimeError, ImageError):
+                await step()
+
+    async def run(self):
+        sandbox = self.runtime.sandbox(self.uid)
+        if sandbox is None:
+            await self.runtime.run_pod_sandbox(pod(self.root, self.uid))
+        elif self.drawn.random() < 0.5:
+            await self.runtime.stop_pod_sandbox(sandbox)
+        else:
+            await self.runtime.remove_pod_sandbox(self.uid)
+
+    async def start(self):
+        sandbox = self.runtime.sandbox(self.uid)
+        if sandbox is None:
+            sandbox = await self.runtime.run_pod_sandbox(pod(self.root, self.uid))
+        name = self.drawn.choice(("main", "other"))
+        self.started.append(await self.runtime.start_container(sandbox, ContainerConfig(name, "busybox")))
+
+    async def stop(self):
+        sandbox = self.runtime.sandbox(self.uid)
+        for container in sandbox.containers if sandbox is not None else ():
+            if container.ends_at is None:
+                self.runtime.stop_container(sandbox, container, 1)
+
+    async def end(self):
+        """A program ends."""
+        of_pod = [one for _, one in self.calls.containers.values() if one.labels[POD_UID] == self.uid]
+        for status in of_pod[:1]:
+            self.calls.end(status, 3)
+
+    async def lose(self):
+        """Somebody else removes a sandbox."""
+        ids = [each.id for each in self.calls.sandboxes.values() if each.metadata.uid == self.uid]
+        if ids and self.drawn.random() < 0.3:
+            self.calls.RemovePodSandbox(messages.RemovePodSandboxRequest(pod_sandbox_id=ids[0]))
+
+
+def in_runtime(calls):
+    """What a kubelet has to know once all is quiet: of each pod the newest sandbox, and all that ran."""
+    found = {}
+    for each in sorted(calls.sandboxes.values(), key=lambda each: each.created_at):
+        found[each.metadata.uid] = (each.id, each.state == messages.PodSandboxState.SANDBOX_READY, {})
+    for _, each in calls.containers.values():
+        if each.state != messages.ContainerState.CONTAINER_CREATED:
+            ended = each.state == messages.ContainerState.CONTAINER_EXITED
+            found[each.labels[POD_UID]][2][each.id] = each.exit_code if ended else None
+    return found
+
+
+def in_cache(runtime):
+    return {
+        sandbox.pod_uid: (
+            sandbox.id, sandbox.ready,
+            {each.id: each.exit_code if each.ends_at is not None else None for each in sandbox.containers},
+        )
+        for sandbox in runtime.sandboxes()
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_a_kubelet_knows_what_its_runtime_has(tmp_path, clock, seed):
+    """Once calls that are late, fail or lose their answers have an end, the records are those of the runtime,
+    each container that was started still has its record, and nothing is left of what is gone."""
+    calls = DrawnCalls(clock)
+    runtime = runtime_at(tmp_path, clock, calls)
+    await runtime.load()
+    calls.drawn = random.Random(seed)
+    actors = [Actor(uid, tmp_path, runtime, calls, random.Random(f"{seed} {uid}")) for uid in "abc"]
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(runtime.run())
+        async with asyncio.TaskGroup() as acting:
+            for actor in actors:
+                acting.create_task(actor.act(25))
+        calls.is_quiet()
+        await clock.sleep(200)
+        wanted = in_runtime(calls)
+        assert in_cache(runtime) == wanted
+        running.cancel()
+    assert {*runtime._cache._pods} == {*wanted}
+    files = {path.name for path in runtime._requests.kept()}
+    assert files <= {*calls.sandboxes, *calls.containers}
+    known = {each.id: each for sandbox in runtime.sandboxes() for each in sandbox.containers}
+    for container in [one for actor in actors for one in actor.started if one.id in calls.containers]:
+        assert known[container.id] is container
+        assert container.id in files
