@@ -38,7 +38,7 @@ from kubeskew.kubelet.containers.runtime_service import (
     ImageError,
     PodSandboxConfig,
 )
-from kubeskew.kubelet.containers.sandbox import Container
+from kubeskew.kubelet.containers.sandbox import Container, Sandbox
 from kubeskew.kubelet.protocols import cri
 from kubeskew.kubelet.protocols.grpc_calls import RpcError
 
@@ -142,8 +142,8 @@ async def session(runtime: RemoteRuntime, directory: Path) -> list[Any]:
     )
     sandbox = await runtime.run_pod_sandbox(pod)
     results.append([sandbox.ready, bool(sandbox.ip), sandbox.name])
-    main = await runtime.start_container(sandbox, _container("main", "sh", "-c", _LIVES))
-    bad = await runtime.start_container(sandbox, _container("bad", "/nothing"))
+    main = await _started(runtime, sandbox, _container("main", "sh", "-c", _LIVES))
+    bad = await _started(runtime, sandbox, _container("bad", "/nothing"))
     results += [_shown(main), _shown(bad)]
     done = await runtime.exec_sync(sandbox, main, ["sh", "-c", "echo out; echo err >&2; exit 4"], 5)
     results.append([done.exit_code, done.stdout.decode(), done.stderr.decode()])
@@ -160,7 +160,7 @@ async def session(runtime: RemoteRuntime, directory: Path) -> list[Any]:
     await changed.wait()
     results.append(_shown(main))
     for _ in range(2):
-        again = await runtime.start_container(sandbox, _container("main", "sh", "-c", _LIVES))
+        again = await _started(runtime, sandbox, _container("main", "sh", "-c", _LIVES))
         changed.clear()
         runtime.stop_container(sandbox, again, 0)
         await changed.wait()
@@ -176,6 +176,13 @@ async def session(runtime: RemoteRuntime, directory: Path) -> list[Any]:
     results.append(await _refused(runtime.exec_sync(sandbox, again, ["true"], 1)))
     await runtime.close()
     return results
+
+
+async def _started(runtime: RemoteRuntime, sandbox: Sandbox, config: ContainerConfig) -> Container:
+    """A container that is started, of which no more than one older attempt is left."""
+    container = await runtime.start_container(sandbox, config)
+    await runtime.remove_old_attempts(sandbox, config.name)
+    return container
 
 
 def _container(name: str, *command: str) -> ContainerConfig:

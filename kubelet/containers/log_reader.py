@@ -2,11 +2,14 @@
 
 import contextlib
 import os
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 from kubeskew.kubelet.containers.runtime_service import LogLine
+
+_RFC3339 = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d+))?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 
 class LogFollower:
@@ -65,14 +68,18 @@ def parse(data: bytes) -> Iterator[LogLine]:
 
 
 class _Times:
-    """Parses times; many lines have the same."""
+    """Parses times, which are in UTC or in the zone of the runtime; many lines have the same."""
 
     def __init__(self) -> None:
         self._text, self._time = b"", datetime.fromtimestamp(0, UTC)
 
     def __call__(self, text: bytes) -> datetime:
         if text != self._text:
-            seconds, _, fraction = text.decode().rstrip("Z").partition(".")
-            self._time = datetime.fromisoformat(f"{seconds}.{fraction[:6] or '0':0<6}+00:00")
+            match = _RFC3339.fullmatch(text.decode())
+            if match is None:
+                raise ValueError(f"{text!r} is no time")
+            seconds, fraction, zone = match.groups()
+            zone = "+00:00" if zone == "Z" else zone
+            self._time = datetime.fromisoformat(f"{seconds}.{fraction or '':0<6.6}{zone}").astimezone(UTC)
             self._text = text
         return self._time

@@ -6,23 +6,29 @@ nothing: the pod is looked at again.
 Source: pkg/kubelet/pleg/generic.go, and pkg/kubelet/kuberuntime (kuberuntime_manager.go, GetPodStatus), 1.36.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import logging
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import grpc
+from google.protobuf.message import DecodeError
 
+from kubeskew.apimachinery.client.rest import FailureLog
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.kubelet.containers.remote.calls import RuntimeCalls
 from kubeskew.kubelet.containers.remote.records import STATES, container_of, follow, is_ready, moment
 from kubeskew.kubelet.containers.remote.requests import CONTAINER_NAME, NODE, POD_UID
-from kubeskew.kubelet.containers.sandbox import Sandbox
+from kubeskew.kubelet.containers.sandbox import Container, Sandbox
 from kubeskew.kubelet.files import StateFiles
 from kubeskew.kubelet.protocols.grpc_calls import RpcError
 from kubeskew.kubelet.protocols.messages import cri_v1_pb2 as messages
 
+log = logging.getLogger(__name__)
+
+_Request = TypeVar("_Request", messages.PodSandboxConfig, messages.ContainerConfig)
 _SANDBOXES, _CONTAINERS = "sandboxes", "containers"
 
 
@@ -36,28 +42,40 @@ class RequestFiles:
     def keep(self, request: messages.PodSandboxConfig | messages.ContainerConfig, identifier: str) -> None:
         """On disk when it returns."""
         kind = _SANDBOXES if isinstance(request, messages.PodSandboxConfig) else _CONTAINERS
-        self._files.write(self._directory / kind / identifier, request.SerializeToString())
+        self._files.write(self._directory / kind / identifier, request.SerializeToString(), synced=True)
 
     def sandbox(self, identifier: str) -> messages.PodSandboxConfig:
         """Empty if it is not known."""
-        content = self._files.read(self._directory / _SANDBOXES / identifier) or b""
-        return messages.PodSandboxConfig.FromString(content)
+        return self._read(_SANDBOXES, identifier, messages.PodSandboxConfig())
 
     def container(self, identifier: str) -> messages.ContainerConfig:
         """Empty if it is not known."""
-        content = self._files.read(self._directory / _CONTAINERS / identifier) or b""
-        return messages.ContainerConfig.FromString(content)
+        return self._read(_CONTAINERS, identifier, messages.ContainerConfig())
+
+    def _read(self, kind: str, identifier: str, empty: _Request) -> _Request:
+        """A file of which a part is left counts as none."""
+        content = self._files.read(self._directory / kind / identifier) or b""
+        try:
+            return type(empty).FromString(content)
+        except DecodeError:
+            return empty
 
     def drop(self, identifiers: Sequence[str]) -> None:
         for kind in (_SANDBOXES, _CONTAINERS):
             for identifier in identifiers:
                 self._files.remove(self._directory / kind / identifier)
 
-    def drop_all_but(self, sandboxes: Sequence[str], containers: Sequence[str]) -> None:
-        for kind, kept in ((_SANDBOXES, {*sandboxes}), (_CONTAINERS, {*containers})):
-            for path in sorted((self._directory / kind).glob("*")):
-                if path.name not in kept:
-                    self._files.remove(path)
+    def kept(self) -> list[Path]:
+        """The files that are there now."""
+        return [
+            path for kind in (_SANDBOXES, _CONTAINERS) for path in sorted((self._directory / kind).glob("*"))
+        ]
+
+    def drop_files(self, paths: Sequence[Path], used: Collection[str]) -> None:
+        """Drops those of `paths` that are about nothing in `used`."""
+        for path in paths:
+            if path.name not in used:
+                self._files.remove(path)
 
 
 class Listed(NamedTuple):
@@ -79,8 +97,8 @@ class _Pod:
     """A pod: its record, and what is behind it."""
 
     sandbox: Sandbox | None = None
-    states: tuple[tuple[str, int], ...] = ()  # when it was last looked at
-    changes: int = 0  # calls of the kubelet's that began or ended
+    states: tuple[tuple[str, int], ...] | None = ()  # when it was last looked at; None: look again
+    changed: int = 0  # the last change: a call of the kubelet's began or ended, or the record was written
     under_way: int = 0  # of these, those that have not ended
     attempts: dict[str, int] = field(default_factory=dict)  # the highest of each container
 
@@ -98,6 +116,8 @@ class PodCache:
         self._address = address
         self._clock = clock
         self._pods: dict[str, _Pod] = {}
+        self._failures: dict[str, FailureLog] = {}  # of the pods that could not be looked at
+        self._changes = 0  # of all pods, so that no two have the same number
         self.runtime_name = ""
         self.relisted_at: float | None = None  # monotonic; None: never
         self.on_change: Callable[[str], None] = lambda _pod_uid: None
@@ -109,6 +129,11 @@ class PodCache:
         pod = self._pods.get(pod_uid)
         return pod.sandbox if pod is not None else None
 
+    def is_unknown(self, pod_uid: str) -> bool:
+        """Decides whether the last look at a pod came to nothing: its record may be old, or missing."""
+        pod = self._pods.get(pod_uid)
+        return pod is not None and pod.states is None
+
     def last_attempt(self, pod_uid: str, container: str) -> int | None:
         """None if the runtime has had none of that container."""
         pod = self._pods.get(pod_uid)
@@ -118,13 +143,23 @@ class PodCache:
     def changing(self, pod_uid: str) -> Iterator[None]:
         """Marks calls that change a pod."""
         pod = self._pods.setdefault(pod_uid, _Pod())
-        pod.changes += 1
+        self._note_change(pod)
         pod.under_way += 1
         try:
             yield
         finally:
-            pod.changes += 1
+            self._note_change(pod)
             pod.under_way -= 1
+            self._forget_nothing(pod_uid, pod)
+
+    def _forget_nothing(self, uid: str, pod: _Pod) -> None:
+        """Drops a pod of which neither the runtime nor a call has anything."""
+        if pod.sandbox is None and pod.states == () and not pod.under_way and self._pods.get(uid) is pod:
+            del self._pods[uid]
+
+    def _note_change(self, pod: _Pod) -> None:
+        self._changes += 1
+        pod.changed = self._changes
 
     # -- looking
 
@@ -150,53 +185,120 @@ class PodCache:
         }
 
     async def relist(self) -> None:
-        """Looks at all pods, and calls `on_change` for those that have changed. Raises RpcError."""
-        before = {uid: pod.changes for uid, pod in self._pods.items()}
+        """Looks at all pods, and calls `on_change` for those that have changed. One that cannot be looked at
+        is looked at with the next list. Raises RpcError if there is no list."""
+        before = self._changes
         found = await self.listed()
         self.relisted_at = self._clock.monotonic()
         for uid in sorted({*found, *self._pods}):
-            pod = self._pods.setdefault(uid, _Pod())
-            listed = found.get(uid, Listed())
-            if pod.changes != before.get(uid, 0) or pod.under_way or pod.states == listed.states:
+            listed = found.get(uid)
+            if listed is None and uid not in self._pods:  # forgotten meanwhile
+                continue
+            pod, listed = self._pods.setdefault(uid, _Pod()), listed or Listed()
+            if pod.changed > before or pod.under_way or pod.states == listed.states:
+                self._forget_nothing(uid, pod)
                 continue
             try:
-                await self._look(uid, pod, listed)
+                is_known = await self._look(uid, pod, listed)
+            except RpcError as error:
+                if error.code is not grpc.StatusCode.NOT_FOUND:  # removed meanwhile
+                    self._failures_of(uid).failed(f"cannot look at pod {uid}: {error}")
+                continue
+            self._failures.pop(uid, None)
+            if is_known:
+                self.on_change(uid)
+
+    def _failures_of(self, uid: str) -> FailureLog:
+        return self._failures.setdefault(uid, FailureLog(log, self._clock))
+
+    async def inspect(self, pod_uid: str) -> None:
+        """Looks at one pod, after a call that changed it, until nothing else changes it meanwhile.
+
+        Raises RpcError.
+        """
+        is_known = False
+        while not is_known:
+            pod = self._pods.setdefault(pod_uid, _Pod())
+            before = pod.changed
+            listed = (await self.listed(pod_uid)).get(pod_uid, Listed())
+            is_known = pod.changed == before and await self._look(pod_uid, pod, listed)
+
+    def started(
+        self, sandbox: Sandbox, identifier: str, request: messages.ContainerConfig, reference: str
+    ) -> Container:
+        """Writes a container down that runs, and at which nobody can look yet, as it was asked for.
+
+        `reference` is that of its image.
+        """
+        pod = self._pods.setdefault(sandbox.pod_uid, _Pod())
+        pod.states = None
+        self._note_change(pod)
+        pod.attempts[request.metadata.name] = request.metadata.attempt
+        known = next((each for each in sandbox.containers if each.id == identifier), None)
+        if known is not None:
+            return known
+        status = messages.ContainerStatus(
+            id=identifier,
+            metadata=request.metadata,
+            image=messages.ImageSpec(image=request.image.user_specified_image),
+            image_ref=reference,
+            annotations=request.annotations,
+        )
+        container = container_of(status, request, self.runtime_name)
+        container.started_at = self._clock.now()
+        sandbox.containers.append(container)
+        return container
+
+    async def _look(self, uid: str, pod: _Pod, listed: Listed) -> bool:
+        """Asks for statuses and writes them down all at once; returns False, and has written nothing, if the
+        pod has changed meanwhile. Raises RpcError. Unless it returns True, the pod is looked at again."""
+        before, pod.states = pod.changed, None
+        sandbox = await self._sandbox_status(listed)
+        containers = await self._container_statuses(pod, listed) if sandbox is not None else []
+        if pod.changed != before:
+            return False
+        self._note_change(pod)
+        pod.sandbox = self._sandbox(pod.sandbox, listed, sandbox) if sandbox is not None else None
+        if pod.sandbox is not None:
+            for status in containers:
+                self._container(pod.sandbox, status)
+            ids = {each.id for each in listed.containers}
+            pod.sandbox.containers = [each for each in pod.sandbox.containers if each.id in ids]
+        for container in listed.containers:
+            name, attempt = container.metadata.name, container.metadata.attempt
+            pod.attempts[name] = max(attempt, pod.attempts.get(name, 0))
+        pod.states = listed.states
+        self._forget_nothing(uid, pod)
+        return True
+
+    async def _sandbox_status(self, listed: Listed) -> messages.PodSandboxStatus | None:
+        """The status of the pod's newest sandbox."""
+        if not listed.sandboxes:
+            return None
+        request = messages.PodSandboxStatusRequest(pod_sandbox_id=listed.sandboxes[0].id)
+        status: messages.PodSandboxStatus = (await self._calls.call("PodSandboxStatus", request)).status
+        return status
+
+    async def _container_statuses(self, pod: _Pod, listed: Listed) -> list[messages.ContainerStatus]:
+        """The statuses of containers that have begun, and of which it is not known how they ended."""
+        ended = (
+            {each.id for each in pod.sandbox.containers if each.ends_at is not None} if pod.sandbox else set()
+        )
+        found = []
+        for each in listed.containers:
+            if each.state == STATES.CONTAINER_CREATED or each.id in ended:
+                continue
+            request = messages.ContainerStatusRequest(container_id=each.id)
+            try:
+                found.append((await self._calls.call("ContainerStatus", request)).status)
             except RpcError as error:
                 if error.code is not grpc.StatusCode.NOT_FOUND:  # removed meanwhile
                     raise
-                continue
-            self.on_change(uid)
+        return found
 
-    async def inspect(self, pod_uid: str) -> None:
-        """Looks at one pod, after a call that changed it. Raises RpcError."""
-        pod = self._pods.setdefault(pod_uid, _Pod())
-        await self._look(pod_uid, pod, (await self.listed(pod_uid)).get(pod_uid, Listed()))
-
-    async def _look(self, uid: str, pod: _Pod, listed: Listed) -> None:
-        changes = pod.changes
-        sandbox = await self._sandbox(pod.sandbox, listed)
-        for container in listed.containers:
-            if sandbox is not None:
-                await self._container(sandbox, container)
-            name, attempt = container.metadata.name, container.metadata.attempt
-            pod.attempts[name] = max(attempt, pod.attempts.get(name, 0))
-        if sandbox is not None:
-            ids = {each.id for each in listed.containers}
-            if pod.changes == changes:
-                sandbox.containers = [each for each in sandbox.containers if each.id in ids]
-        pod.sandbox = sandbox
-        if pod.changes == changes:
-            pod.states = listed.states
-        if sandbox is None and not pod.under_way and not listed.containers:
-            self._pods.pop(uid, None)
-
-    async def _sandbox(self, known: Sandbox | None, listed: Listed) -> Sandbox | None:
+    def _sandbox(self, known: Sandbox | None, listed: Listed, status: messages.PodSandboxStatus) -> Sandbox:
         """The record of the pod's newest sandbox."""
-        if not listed.sandboxes:
-            return None
         newest = listed.sandboxes[0]
-        request = messages.PodSandboxStatusRequest(pod_sandbox_id=newest.id)
-        status = (await self._calls.call("PodSandboxStatus", request)).status
         sandbox = known or Sandbox(
             pod_uid=newest.metadata.uid,
             namespace=newest.metadata.namespace,
@@ -213,19 +315,9 @@ class PodCache:
             sandbox.ip = self._address if of_node else status.network.ip
         return sandbox
 
-    async def _container(self, sandbox: Sandbox, listed: messages.Container) -> None:
-        known = next((each for each in sandbox.containers if each.id == listed.id), None)
-        if listed.state == STATES.CONTAINER_CREATED or (known is not None and known.ends_at is not None):
-            return
-        request = messages.ContainerStatusRequest(container_id=listed.id)
-        try:
-            status = (await self._calls.call("ContainerStatus", request)).status
-        except RpcError as error:
-            if error.code is grpc.StatusCode.NOT_FOUND:  # removed meanwhile
-                return
-            raise
-        container = next((each for each in sandbox.containers if each.id == listed.id), None)
+    def _container(self, sandbox: Sandbox, status: messages.ContainerStatus) -> None:
+        container = next((each for each in sandbox.containers if each.id == status.id), None)
         if container is None:
-            container = container_of(status, self._requests.container(listed.id), self.runtime_name)
+            container = container_of(status, self._requests.container(status.id), self.runtime_name)
             sandbox.containers.append(container)
         follow(container, status, self._clock.now())

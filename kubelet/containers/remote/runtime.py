@@ -9,7 +9,6 @@ pkg/kubelet/pleg (generic.go, evented.go) and k8s.io/cri-client/pkg/remote_runti
 """
 
 import asyncio
-import contextlib
 import errno
 import hashlib
 import json
@@ -126,6 +125,7 @@ class RemoteRuntime:
         self._state = RuntimeState(clock)
         self._version = messages.VersionResponse()
         self._list_failures, self._status_failures = FailureLog(log, clock), FailureLog(log, clock)
+        self._garbage_failures = FailureLog(log, clock)
         self._stops: dict[str, _Stop] = {}
         self._use = MeasuredUse()
         self._relist_now = asyncio.Event()
@@ -250,6 +250,8 @@ class RemoteRuntime:
         directory.mkdir(parents=True, exist_ok=True)
         with self._cache.changing(config.uid):
             try:
+                if (known := await self._found_again(config.uid)) is not None:
+                    return known
                 before = (await self._cache.listed(config.uid)).get(config.uid, Listed())
                 for each in before.sandboxes:
                     await self._calls.call(
@@ -267,6 +269,14 @@ class RemoteRuntime:
         if sandbox is None:
             raise ContainerRuntimeError(f"sandbox {made.pod_sandbox_id} is gone")
         return sandbox
+
+    async def _found_again(self, pod_uid: str) -> Sandbox | None:
+        """The sandbox of a pod that has one, and could not be looked at before. Raises RpcError."""
+        if self._cache.sandbox(pod_uid) is not None or not self._cache.is_unknown(pod_uid):
+            return None
+        await self._cache.inspect(pod_uid)
+        sandbox = self._cache.sandbox(pod_uid)
+        return sandbox if sandbox is not None and sandbox.ready else None
 
     async def stop_pod_sandbox(self, sandbox: Sandbox) -> None:
         with self._cache.changing(sandbox.pod_uid):
@@ -329,12 +339,16 @@ class RemoteRuntime:
             )
         except RpcError as error:
             failure = error
-        await self._cache.inspect(sandbox.pod_uid)
+        try:
+            await self._cache.inspect(sandbox.pod_uid)
+        except RpcError as error:
+            if failure is None:  # it runs, whatever of it cannot be told now
+                log.warning("node %s: cannot look at a container: %s", self._node_name, error)
+                return self._cache.started(sandbox, made.container_id, request, image.reference)
         container = next((each for each in sandbox.containers if each.id == made.container_id), None)
         if container is None or (failure is not None and container.ends_at is None):
             text = failure.description if failure is not None else "container is gone"
             raise ContainerStartError(text) from failure
-        await self._remove_old(sandbox, config.name)
         return container
 
     def _sandbox_request(self, sandbox: Sandbox) -> messages.PodSandboxConfig:
@@ -361,19 +375,20 @@ class RemoteRuntime:
         pod = f"{sandbox.namespace}_{sandbox.name}_{sandbox.pod_uid}"
         return self._place.logs.absolute() / pod / name
 
-    async def _remove_old(self, sandbox: Sandbox, name: str) -> None:
-        """Removes attempts of a container but the newest and one before it."""
-        listed = (await self._cache.listed(sandbox.pod_uid, name)).get(sandbox.pod_uid, Listed())
-        by_attempt = sorted(listed.containers, key=lambda each: each.metadata.attempt)
-        for old in by_attempt[:-_KEPT_ATTEMPTS]:
-            if old.state == STATES.CONTAINER_RUNNING:
-                continue
-            await self._calls.call("RemoveContainer", messages.RemoveContainerRequest(container_id=old.id))
-            self._requests.drop([old.id])
-            path = self._logs_of(sandbox, name) / f"{old.metadata.attempt}.log"
-            await asyncio.to_thread(log_rotation.remove, path)
-        if len(by_attempt) > _KEPT_ATTEMPTS:
-            await self._cache.inspect(sandbox.pod_uid)
+    async def remove_old_attempts(self, sandbox: Sandbox, name: str) -> None:
+        """Removes attempts of a container but the newest and one before it. Raises RpcError."""
+        with self._cache.changing(sandbox.pod_uid):
+            listed = (await self._cache.listed(sandbox.pod_uid, name)).get(sandbox.pod_uid, Listed())
+            old = _excess(listed.containers)
+            for each in old:
+                await self._calls.call(
+                    "RemoveContainer", messages.RemoveContainerRequest(container_id=each.id)
+                )
+                self._requests.drop([each.id])
+                path = self._logs_of(sandbox, name) / f"{each.metadata.attempt}.log"
+                await asyncio.to_thread(log_rotation.remove, path)
+            if old:
+                await self._cache.inspect(sandbox.pod_uid)
 
     def stop_container(self, sandbox: Sandbox, container: Container, grace: float) -> None:
         deadline = self._clock.monotonic() + max(grace, 0.0)
@@ -558,27 +573,62 @@ class RemoteRuntime:
     # -- garbage
 
     async def _collect(self) -> None:
-        """Removes from time to time what no pod needs: sandboxes that another has replaced, once they have no
-        containers, and files about what is gone."""
+        """Removes from time to time what no pod needs: old attempts of containers, sandboxes that another has
+        replaced, once they have no containers, and files about what is gone."""
         while True:
             await self._clock.sleep(_COLLECTION_SECONDS)
-            with contextlib.suppress(RpcError):
+            try:
                 await self._collect_once()
+            except (RpcError, OSError) as error:
+                self._garbage_failures.failed(f"node {self._node_name}: cannot collect garbage: {error}")
+            else:
+                self._garbage_failures.succeeded()
 
     async def _collect_once(self) -> None:
+        """Raises RpcError and OSError once it has removed what can be removed."""
+        files = self._requests.kept()  # before the lists: what is made meanwhile is in neither
         listed = await self._cache.listed()
-        for pod in listed.values():
-            used = {each.pod_sandbox_id for each in pod.containers}
-            dead = [
-                each.id
-                for each in pod.sandboxes[1:]
-                if each.state != messages.PodSandboxState.SANDBOX_READY and each.id not in used
-            ]
+        sandboxes = {one.id for pod in listed.values() for one in pod.sandboxes}
+        containers = {one.id for pod in listed.values() for one in pod.containers}
+        self._requests.drop_files(files, sandboxes | containers)
+        errors = []
+        old = [(uid, name) for uid, pod in listed.items() for name in _names_with_excess(pod)]
+        for uid, name in old:
+            sandbox = self._cache.sandbox(uid)
+            try:
+                if sandbox is not None:
+                    await self.remove_old_attempts(sandbox, name)
+            except RpcError as error:
+                errors.append(error)
+        if old:
+            listed = await self._cache.listed()
+        dead = [identifier for pod in listed.values() for identifier in _replaced(pod)]
+        try:
             await remove_sandboxes(self._calls, dead)
-        self._requests.drop_all_but(
-            [one.id for pod in listed.values() for one in pod.sandboxes],
-            [one.id for pod in listed.values() for one in pod.containers],
-        )
+        except RpcError as error:
+            errors.append(error)
+        _raise(errors)
+
+
+def _names_with_excess(pod: Listed) -> list[str]:
+    """The names of containers with attempts that nobody needs."""
+    names = sorted({each.metadata.name for each in pod.containers})
+    return [
+        name for name in names if _excess([each for each in pod.containers if each.metadata.name == name])
+    ]
+
+
+def _excess(attempts: Sequence[messages.Container]) -> list[messages.Container]:
+    """The attempts of one container that nobody needs: neither the newest, nor the one before it."""
+    ordered = sorted(attempts, key=lambda each: each.metadata.attempt)
+    return [each for each in ordered[:-_KEPT_ATTEMPTS] if each.state != STATES.CONTAINER_RUNNING]
+
+
+def _replaced(pod: Listed) -> list[str]:
+    """The ids of sandboxes that another has replaced, and that have no containers."""
+    used = {each.pod_sandbox_id for each in pod.containers}
+    ready = messages.PodSandboxState.SANDBOX_READY
+    return [each.id for each in pod.sandboxes[1:] if each.state != ready and each.id not in used]
 
 
 def _target(sandbox: Sandbox, config: ContainerConfig) -> str:
@@ -592,7 +642,19 @@ def _target(sandbox: Sandbox, config: ContainerConfig) -> str:
 
 
 async def remove_sandboxes(calls: RuntimeCalls, identifiers: Sequence[str]) -> None:
-    """Stops and removes sandboxes with their containers. Raises RpcError."""
+    """Stops and removes sandboxes with their containers: each that can be. Raises RpcError for the others."""
+    errors = []
     for identifier in identifiers:
-        await calls.call("StopPodSandbox", messages.StopPodSandboxRequest(pod_sandbox_id=identifier))
-        await calls.call("RemovePodSandbox", messages.RemovePodSandboxRequest(pod_sandbox_id=identifier))
+        try:
+            await calls.call("StopPodSandbox", messages.StopPodSandboxRequest(pod_sandbox_id=identifier))
+            await calls.call("RemovePodSandbox", messages.RemovePodSandboxRequest(pod_sandbox_id=identifier))
+        except RpcError as error:
+            errors.append(error)
+    _raise(errors)
+
+
+def _raise(errors: Sequence[RpcError]) -> None:
+    """Raises RpcError, with all texts in the order in which they came, if there are errors."""
+    if errors:
+        texts = dict.fromkeys(error.description for error in errors)
+        raise RpcError(errors[0].code, "; ".join(texts)) from errors[0]
