@@ -96,6 +96,7 @@ async def test_a_look_that_another_change_overtook_is_made_again(tmp_path, runti
     calls.after["ContainerStatus"] = start
     calls.end(calls.containers[first.id][1], 3)
     await runtime._cache.relist()
+    assert [each.name for each in sandbox.containers] == ["main", "other"]
     await runtime._cache.relist()
     assert [(each.name, each.exit_code) for each in sandbox.containers] == [("main", 3), ("other", 0)]
 
