@@ -90,8 +90,14 @@ class Periods:
         _MANAGER, "a failing object is tried again after 5 ms, then twice as long each time, up to", 1000.0,
         _WORK_QUEUE, quick=30.0,
     )  # fmt: skip
+    work_queue_unanswered: float = _period(
+        _MANAGER, "… but while no API server answers, up to", 1000.0, _WORK_QUEUE, quick=0.25
+    )
     garbage_collector_discovery: float = _period(
         _MANAGER, "the garbage collector looks for new resources every", 30.0, _CORE, quick=5.0
+    )
+    garbage_collector_retry: float = _period(
+        _MANAGER, "… and if that failed, again after", 30.0, _CORE, quick=0.25
     )
     quota_discovery: float = _period(
         _MANAGER, "the quota controller looks for new resources every", 30.0, _CORE, quick=1.0

@@ -158,15 +158,16 @@ async def _watches(target: Target) -> list[Figure]:
     async with target.connection() as connection:
         answer = await _asked(connection, "GET", f"{_CONFIG_MAPS}?limit=1")
         since = json.loads(answer)["metadata"]["resourceVersion"]
-        watching = [asyncio.create_task(watch(since)) for _ in range(_WATCHERS)]
-        for _ in watching:
-            await ready.acquire()
-        for _ in range(_EVENTS):
-            made = _config_map()
-            written[made["metadata"]["name"]] = time.perf_counter()
-            await _asked(connection, "POST", _CONFIG_MAPS, made)
-            await asyncio.sleep(_EVENT_SECONDS)
-        await asyncio.gather(*watching)
+        async with asyncio.TaskGroup() as watching:
+            for _ in range(_WATCHERS):
+                watching.create_task(watch(since))
+            for _ in range(_WATCHERS):
+                await ready.acquire()
+            for _ in range(_EVENTS):
+                made = _config_map()
+                written[made["metadata"]["name"]] = time.perf_counter()
+                await _asked(connection, "POST", _CONFIG_MAPS, made)
+                await asyncio.sleep(_EVENT_SECONDS)
     seen.sort()
     what = f"{_WATCHERS} watchers, write → seen"
     return [

@@ -46,9 +46,11 @@ class Connection:
         return status, await self._reader.readexactly(size)
 
     async def watch(self, path: str) -> None:
-        """Begin a watch; read it with `next_line`."""
+        """Begins a watch; read it with `next_line`. Raises RuntimeError if it is refused."""
         self._writer.write(f"GET {path} HTTP/1.1\r\n{self._head}\r\n".encode())
-        await self._read_head()
+        status, _ = await self._read_head()
+        if status != 200:
+            raise RuntimeError(f"watch of {path}: {status}")
         self._lines = self._chunks()
         self._rest = b""
 

@@ -196,8 +196,9 @@ def _differences(recorded: Outcome, cell: CellResult) -> Iterator[tuple[str, Seq
 def differing(recorded: Outcome, emulated: Outcome) -> Iterator[tuple[str, Sequence[str], str]]:
     """Yields each step whose emulated outcome is none of those recorded, with both."""
     for step in dict.fromkeys([*recorded["steps"], *emulated["steps"]]):
-        old, new = alternatives(recorded, step), emulated["steps"].get(step, _NO_STEP)
-        if new not in old and not any(text.startswith(ON_REAL) for text in (*old, new)):
+        old = [text for text in alternatives(recorded, step) if not text.startswith(ON_REAL)]
+        new = emulated["steps"].get(step, _NO_STEP)
+        if old and new not in old and not new.startswith(ON_REAL):
             yield step, old, new
 
 

@@ -112,6 +112,7 @@ class Informer:
         self._periods = periods
         self._backoff = periods.reflector_first
         self._paused = -math.inf  # the end of the last pause, by the monotonic clock
+        self._well = False  # it has been answered since then
         self._failures = FailureLog(log, clock)
 
     # -- reading
@@ -243,6 +244,10 @@ class Informer:
         self._failures.failed(f"Failed to watch {kind}: {failed}{error}")
 
     async def _pause(self) -> None:
+        reset = self._periods.reflector_reset
+        if self._clock.monotonic() - self._paused >= reset if reset else self._well:
+            self._backoff = self._periods.reflector_first
+        self._well = False
         # At random, so that many informers do not return at the same time.
         jitter = self._periods.reflector_jitter
         share = jitter * (1.0 + self._entropy.random()) if self._entropy is not None else 1.0
@@ -250,15 +255,11 @@ class Informer:
         self._backoff = min(self._backoff * 2, self._periods.reflector_longest)
         self._paused = self._clock.monotonic()
 
-    def _reset_backoff(self) -> None:
-        if self._clock.monotonic() - self._paused >= self._periods.reflector_reset:
-            self._backoff = self._periods.reflector_first
-
     async def _relist(self) -> None:
         found = await self._client.list(self.ref, *self._scope, metadata_only=self._metadata_only)
         self._replace({object_key(obj): obj for obj in found["items"]})
         self._resource_version = found["metadata"]["resourceVersion"]
-        self._reset_backoff()
+        self._well = True
         self._unserved = False
         had_synced = self.has_synced
         self._synced.set()
@@ -283,7 +284,7 @@ class Informer:
         async for kind, obj in events:
             if quiet:
                 quiet = False
-                self._reset_backoff()
+                self._well = True
                 self._failures.succeeded()
                 self._set_state(self.has_synced, "")
             self._resource_version = obj["metadata"]["resourceVersion"]

@@ -50,10 +50,10 @@ class ComponentOptions:
     secure_port: int
     leader_elect: bool
     verbosity: int
-    time: str = QUICK
     faults_dir: Path | None = None
     timeline_dir: Path | None = None
     machine: Machine = field(default_factory=SystemMachine)
+    time: str = QUICK
 
 
 @dataclass(frozen=True, slots=True)

@@ -460,7 +460,7 @@ class HorizontalController(Controller):
         while True:
             await self.clock.sleep(self.environment.periods.autoscaler_sync)
             for autoscaler in self._autoscalers.list():
-                self.enqueue(autoscaler)
+                self._look(autoscaler)
 
     async def sync(self, key: Key) -> None:
         autoscaler = self._autoscalers.get(*key)

@@ -26,9 +26,6 @@ from kubeskew.apimachinery.process.runtime import Panic, raised
 
 log = logging.getLogger(__name__)
 
-# While the server is away, frequent attempts cost little and long waits much.
-_RETRY_CONNECTION_SECONDS = 0.25
-
 
 class Monitors:
     """The informers of the garbage collector, by resource; each holds at least the objects' metadata.
@@ -165,7 +162,11 @@ class Controller(ABC):
             await self.sync(key)
         except CONNECTION_ERRORS as error:
             log.debug("%s: %s: %s", self.name, key, error)
-            self.queue.add_after(key, _RETRY_CONNECTION_SECONDS)
+            periods = self.environment.periods
+            if periods.work_queue_unanswered < periods.work_queue_longest:
+                self.queue.add_after(key, periods.work_queue_unanswered)
+            else:
+                self.queue.add_rate_limited(key)
         except (StatusError, SyncError) as error:
             # Conflicts are normal: the informer was behind.
             level = logging.DEBUG if is_reason(error, "Conflict") else logging.INFO

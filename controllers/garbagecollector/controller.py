@@ -29,8 +29,6 @@ from kubeskew.controllers.garbagecollector.graph import (
 
 log = logging.getLogger(__name__)
 
-# Upstream polls every 30 s; here API versions and custom resources come and go faster.
-_DISCOVERY_RETRY_SECONDS = 0.25
 _SYNC_POLL_SECONDS = 0.01
 _INITIAL_SYNC_SECONDS = 30.0  # since 1.32 a resource that cannot be listed delays the rest for this time
 _MONITORED_VERBS = {"delete", "list", "watch"}
@@ -81,7 +79,7 @@ class GarbageCollector(Controller):
                 await self._discover()
             except (*CONNECTION_ERRORS, StatusError) as error:
                 log.debug("discovery failed: %s", error)
-                await self.clock.sleep(_DISCOVERY_RETRY_SECONDS)
+                await self.clock.sleep(self.environment.periods.garbage_collector_retry)
             else:
                 await self.clock.sleep(self.environment.periods.garbage_collector_discovery)
 

@@ -16,7 +16,6 @@ from kubeskew.controllers.framework.discovery import ServedResource, served_reso
 from kubeskew.controllers.namespace.features import NamespaceFeatures
 
 _FINALIZER = "kubernetes"
-# Upstream waits half the expected time, at least 1 s and 8 s where finalizers remain; here it is less.
 
 
 @dataclass(slots=True)

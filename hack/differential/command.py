@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 from allocations import asked
-from comparison import Difference, difference
+from comparison import Difference, difference, shows_json
 from definitions import definition_history
 from histories import history
 from objects import Objects
@@ -35,7 +35,6 @@ PATCHES = {
     "1.36": "1.36.3",
 }
 _AT_ONCE = 4
-_JSON_VALUES = 34  # the release that shows values in errors as JSON
 _FLIPPED = 8  # gates
 _KEPT = {"CoordinatedLeaderElection"}  # with it a server waits for an API that is off by default
 _PROBLEMS = 500  # at a time
@@ -127,7 +126,7 @@ async def compare(
     version = Version.parse(minor)
     objects = Objects(Catalogue(version, FeatureGates(version, gates)))
     async with servers(binaries, minor, PATCHES[minor], gates) as pair:
-        comparison, began = Comparison(pair, values=version.minor >= _JSON_VALUES), time.monotonic()
+        comparison, began = Comparison(pair, values=shows_json(version.minor)), time.monotonic()
         for start in range(0, len(seeds), 100):
             part = seeds[start : start + 100]
             await comparison.run(objects, MIXES[mix], part)

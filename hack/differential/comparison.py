@@ -107,6 +107,11 @@ def _common(one: str, other: str) -> int:
     return next(apart, min(len(one), len(other)))
 
 
+def shows_json(minor: int) -> bool:
+    """True of releases that show values in errors as JSON: others are compared without them."""
+    return minor >= 34
+
+
 def difference(one: Run, other: Run, *, values: bool = True) -> Difference | None:
     """Returns the first step that came out apart; None if all are alike.
 

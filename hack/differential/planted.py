@@ -15,10 +15,11 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import click
-from comparison import difference
+from comparison import difference, shows_json
 from histories import history
 from objects import Objects
 from servers import STORAGE, Pair, client, emulated_server
@@ -127,6 +128,7 @@ class Hunt:
         self._histories = histories
         version = Version.parse(minor)
         self._catalogue = Catalogue(version, FeatureGates(version))
+        self._difference = partial(difference, values=shows_json(version.minor))
 
     async def run(self, seed: int, count: int) -> list[tuple[Error, str]]:
         """Draws errors, and returns each with what found it; empty if nothing did."""
@@ -201,16 +203,16 @@ class Hunt:
                         return f"found by {seed} of {objects.name}: {text}"
         return ""
 
-    @staticmethod
-    async def _apart(pair: Pair, sound: Pair, sequence: dict[str, object]) -> str:
-        if difference(*await pair.runs(sequence)) is None or difference(*await sound.runs(sequence)):
+    async def _apart(self, pair: Pair, sound: Pair, sequence: dict[str, object]) -> str:
+        found = self._difference(*await pair.runs(sequence))
+        if found is None or self._difference(*await sound.runs(sequence)):
             return ""
-        apart = difference(*await pair.runs(sequence))
+        apart = self._difference(*await pair.runs(sequence))
         return "" if apart is None else apart.kind(sequence)
 
 
 def drawn(seed: int, reached: Mapping[Path, frozenset[int]]) -> Iterator[Error]:
-    """Draws errors without end: of each a module at random, then one of those that can be made in it."""
+    """Draws errors, each once: a module at random, then one of those that can be made in it."""
     chance, made = random.Random(seed), set[Error]()
     known = {
         file: [*errors_of(file, lines)]
@@ -218,8 +220,12 @@ def drawn(seed: int, reached: Mapping[Path, frozenset[int]]) -> Iterator[Error]:
         if not _LEFT_OUT & {file.name, *file.relative_to(_SOURCES.resolve()).parts}
     }
     files = [file for file, errors in known.items() if errors]
-    while True:
-        error = chance.choice(known[chance.choice(files)])
-        if error not in made:
-            made.add(error)
-            yield error
+    while files:
+        file = chance.choice(files)
+        error = chance.choice(known[file])
+        if error in made:
+            known[file] = [each for each in known[file] if each not in made]
+            files = [each for each in files if known[each]]
+            continue
+        made.add(error)
+        yield error

@@ -111,7 +111,7 @@ def _steps(
     ours = {name: outcomes.comparable(text) for name, text in emulated[cell]["steps"].items()}
     apart = {step: (old, new) for step, old, new in real_outcomes.differing(way, {"steps": ours})}
     for step in dict.fromkeys([*way["steps"], *ours]):
-        if any(text.startswith(ON_REAL) for text in real_outcomes.alternatives(way, step)):
+        if all(text.startswith(ON_REAL) for text in real_outcomes.alternatives(way, step)):
             yield "incomparable"
             continue
         yield "compared"

@@ -33,8 +33,9 @@ class Journal:
             before = self._files.read(self._path)
             if before and not before.endswith(b"\n"):  # its writer was killed
                 line = b"\n" + line
-            self._continued = True
+        self._continued = False  # a failure may leave a part of the line
         self._files.append(self._path, line)
+        self._continued = True
 
 
 def _parsed(line: bytes) -> Iterator[Entry]:

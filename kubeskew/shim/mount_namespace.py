@@ -6,7 +6,8 @@
 describe (`machine_files`). What a kubelet writes to the kernel's settings goes into
 files that stand in their place, so that the machine's stay as they are. The mounts end with the program, and
 the program with the process PARENT. It has a process group of its own. Without root a user namespace comes
-first, in which the user is root; where there is no /var/lib/kubelet, /var/lib is an empty file system then.
+first, in which the user is root; where there is no /var/lib/kubelet, a file system in memory covers /var/lib
+then, which has all of it, and that directory.
 Without arguments the namespaces are made, and nothing is run.
 
 It is a program of its own, with the standard library alone, which becomes the other one: nothing of it stays.
@@ -114,8 +115,31 @@ def _unshare(libc: ctypes.CDLL) -> None:
             Path("/proc/self", name).write_text(text)
     _mount(libc, "none", "/", _MS_REC | _MS_PRIVATE)
     if not Path(_ROOT).is_dir():  # with root it was made
-        _mount(libc, "none", str(Path(_ROOT).parent), 0, "tmpfs")
-        Path(_ROOT).mkdir()
+        _make_root(libc, Path(_ROOT))
+
+
+def _make_root(libc: ctypes.CDLL, root: Path) -> None:
+    """Covers the parent of `root` by a file system that has what is in it, and `root`. Raises OSError."""
+    covered = os.open(root.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        _mount(libc, "none", str(root.parent), 0, "tmpfs")
+        root.mkdir()
+        with os.scandir(covered) as entries:
+            for entry in sorted(entries, key=lambda entry: entry.name):
+                target = root.parent / entry.name
+                if target == root:
+                    continue
+                if entry.is_symlink():
+                    target.symlink_to(os.readlink(entry.name, dir_fd=covered))
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    target.mkdir()
+                else:
+                    target.touch()
+                # Without root, a directory is bound with what is mounted below it, or not at all.
+                _mount(libc, f"/proc/self/fd/{covered}/{entry.name}", str(target), _MS_BIND | _MS_REC)
+    finally:
+        os.close(covered)
 
 
 def _separate(libc: ctypes.CDLL, root: Path, logs: Path, machine: Path) -> None:
@@ -136,7 +160,7 @@ def _separate(libc: ctypes.CDLL, root: Path, logs: Path, machine: Path) -> None:
 
 
 def _mount(libc: ctypes.CDLL, source: str, target: str, flags: int, kind: str = "") -> None:
-    if libc.mount(source.encode(), target.encode(), kind.encode() or None, flags, None):
+    if libc.mount(os.fsencode(source), os.fsencode(target), kind.encode() or None, flags, None):
         raise _error(target)
 
 

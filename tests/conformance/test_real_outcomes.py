@@ -123,6 +123,19 @@ def test_outcomes_of_several_runs_stand_side_by_side(tmp_path: Path):
     assert real_outcomes.read(tmp_path)["s/a"]["scheduler"]["steps"] == {"step 1": "passed"}
 
 
+def test_a_step_that_one_run_could_not_do_is_compared_with_the_others(tmp_path: Path):
+    """Only a step that no run could do is left out."""
+    undone = StepResult("switches", not_run="no", impossible="no")
+    for steps in ([undone], [StepResult("switches")]):
+        ran = cell("s/a", program=PROGRAM)
+        ran.steps = steps
+        real_outcomes.record(tmp_path, [ran], add=True)
+    other = cell("s/a")
+    other.steps = [StepResult("switches", [OperationResult("look", "assert", 0.1, "a Pod", "no")])]
+    [line] = real_outcomes.compare(real_outcomes.read(tmp_path), [other]).differences
+    assert "switches: was passed with" in line
+
+
 def test_a_difference_with_a_name_is_told_with_its_reason(tmp_path: Path):
     """It counts for the step and the texts that it names, and for no others."""
     real_outcomes.record(tmp_path, [cell("s/a", "no", program=PROGRAM)])

@@ -8,6 +8,7 @@ Source: gopkg.in/evanphx/json-patch.v4 (lazyNode), 1.36.
 
 import re
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import orjson
@@ -18,14 +19,20 @@ from kubeskew.apiserver.decoding.go_json import escaped
 from kubeskew.apiserver.storage.encoding import dumps
 
 _TEXT = re.compile(rb'("(?:[^"\\]|\\.)*")(\s*:)?', re.DOTALL)  # the second group follows a key
-_MARK = re.compile("\ue000(\\d+)\ue001")
+_MARK = re.compile("\ue000([0-9]+)(?=\ue001)")
 
 
 def with_sent_texts(
     error: StatusError, body: bytes, value: Any, patch: Callable[[bytes], Any]
 ) -> StatusError:
     """Returns the error about `value` with the texts of the patch in `body`. `patch` applies another."""
+    if b"\\" not in body:
+        return error
     texts: list[str] = []
+    before = escaped(dumps(value).decode())
+    # Marks begin with a text that neither the patch nor the object has.
+    taken = set(_MARK.findall(body.decode(errors="replace") + before))
+    begin = f"\ue000{next(number for number in count() if str(number) not in taken)}\ue001"
 
     def marked(match: re.Match[bytes]) -> bytes:
         try:
@@ -34,7 +41,7 @@ def with_sent_texts(
         except orjson.JSONDecodeError:
             return match[0]
         texts.append(match[0][1:-1].decode())
-        return f'"\ue000{len(texts) - 1}\ue001"'.encode()
+        return f'"{begin}{len(texts) - 1}\ue001"'.encode()
 
     other = _TEXT.sub(marked, body)
     if not texts:
@@ -43,8 +50,8 @@ def with_sent_texts(
         shown = escaped(dumps(patch(other)).decode())
     except StatusError:  # an operation tests one of the texts
         return error
-    sent = _MARK.sub(lambda match: texts[int(match[1])], shown)
-    before, after = (quoted(text)[1:-1] for text in (escaped(dumps(value).decode()), sent))
+    sent = re.sub(f"{begin}([0-9]+)\ue001", lambda match: texts[int(match[1])], shown)
+    before, after = (quoted(text)[1:-1] for text in (before, sent))
     error.message = error.message.replace(before, after)
     for cause in (error.details or {}).get("causes", ()):
         cause["message"] = cause["message"].replace(before, after)

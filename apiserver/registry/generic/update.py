@@ -11,9 +11,9 @@ from typing import Any
 from kubeskew.apimachinery import errors, field
 from kubeskew.apimachinery.errors import GroupKind, StatusError
 from kubeskew.apimachinery.go_formats import parse_uint
-from kubeskew.apimachinery.golang.raw_extensions import RawObject
 from kubeskew.apimachinery.golang.roundtrip import holds_empties
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.schema import Kind, Schema
 from kubeskew.apiserver import admission
 from kubeskew.apiserver.apply.managedfields.entries import keep_times_of_no_change
 from kubeskew.apiserver.caching.offload import offload
@@ -38,7 +38,6 @@ Transform = Callable[[Object | None], Awaitable[Object]]
 
 # Metadata that a new object does not take from an update or apply; that of a deletion by a known bug.
 _NOT_GIVEN = SYSTEM_METADATA
-_NOTHING: tuple[Any, ...] = (None, [], {})
 _OF_DELETION = ("deletionTimestamp", "deletionGracePeriodSeconds")
 
 
@@ -180,8 +179,8 @@ def complete_and_check(strategy: Strategy, new: Object, old: Object, ctx: Strate
         metadata["generation"] = generation
     metadata.pop("selfLink", None)  # never stored
     counts, ignored = strategy.counts_generation(ctx), strategy.generation_ignores
-    built_in = not ctx.resource.custom
-    changed = counts and strategy.counts_dropped_fields and _differs(new, old, ignored, built_in=built_in)
+    schema = None if ctx.resource.custom else ctx.resource.schema
+    changed = counts and strategy.counts_dropped_fields and _differs(new, old, ignored, schema)
     emptied = counts and strategy.counts_empty_lists and _holds_empties(new, ignored)
     strategy.prepare_for_update(new, old, ctx)
     if strategy.drops_disabled(ctx):
@@ -189,7 +188,7 @@ def complete_and_check(strategy: Strategy, new: Object, old: Object, ctx: Strate
     if (
         changed
         or emptied
-        or (counts and not strategy.counts_dropped_fields and _differs(new, old, ignored, built_in=built_in))
+        or (counts and not strategy.counts_dropped_fields and _differs(new, old, ignored, schema))
     ):
         new["metadata"]["generation"] = (generation or 0) + 1  # dropping may have made it anew
     checks.complete(new, ctx.resource)
@@ -201,25 +200,52 @@ def _holds_empties(new: Object, ignored: frozenset[str]) -> bool:
     return any(holds_empties(value) for name, value in new.items() if name not in ignored)
 
 
-def _differs(new: Object, old: Object, ignored: frozenset[str], *, built_in: bool) -> bool:
-    """A deletion counts by itself, when it is marked."""
+def _differs(new: Object, old: Object, ignored: frozenset[str], schema: Schema | None) -> bool:
+    """A deletion counts by itself, when it is marked. Without a schema every difference counts."""
     names = (new.keys() | old.keys()) - ignored - {"apiVersion", "kind"}
-    return any(
-        new.get(name) != old.get(name) and not (built_in and _alike(new.get(name), old.get(name)))
-        for name in sorted(names)
-    )
+    return any(not _fields_alike(new, old, name, schema) for name in sorted(names))
 
 
-def _alike(new: Any, old: Any) -> bool:
-    """An empty list or map counts as none, as in upstream's Semantic.DeepEqual; how raw fields are written
-    counts."""
-    if isinstance(new, RawObject) or isinstance(old, RawObject):
+def _fields_alike(new: Object, old: Object, name: str, schema: Schema | None) -> bool:
+    one, other = new.get(name), old.get(name)
+    if one == other:
+        return True
+    field_ = schema.fields.get(name) if schema is not None else None
+    if field_ is None or (field_.pointer and (one is None or other is None)):
+        return False
+    return _alike(one, other, field_.schema)
+
+
+def _alike(new: Any, old: Any, schema: Schema) -> bool:
+    """Compares values of one Go type, of which none is behind a nil pointer: an empty list or map counts as
+    none, and a struct that is absent as one without values. How raw fields are written counts.
+
+    Source: k8s.io/apimachinery/third_party/forked/golang/reflect/deep_equal.go, 1.36.
+    """
+    items = schema.items
+    if schema.kind is Kind.OBJECT:
+        new, old = new or {}, old or {}
+        return all(_fields_alike(new, old, name, schema) for name in sorted(new.keys() | old.keys()))
+    if schema.kind is Kind.ANY:  # a schema, or a list of them
+        if items is None or type(new) is not type(old):
+            return False
+        return _lists_alike(new, old, items) if isinstance(new, list) else _alike(new, old, items)
+    if schema.kind is Kind.MAP:
+        new, old = new or {}, old or {}
+        return new == old or (
+            items is not None
+            and new.keys() == old.keys()
+            and all(new[name] == old[name] or _alike(new[name], old[name], items) for name in new)
+        )
+    return schema.kind is Kind.LIST and _lists_alike(new or [], old or [], items)
+
+
+def _lists_alike(new: Any, old: Any, items: Schema | None) -> bool:
+    if new == old or items is None:
         return bool(new == old)
-    if isinstance(new, dict) and isinstance(old, dict):
-        return all(_alike(new.get(name), old.get(name)) for name in new.keys() | old.keys())
-    if isinstance(new, list) and isinstance(old, list):
-        return len(new) == len(old) and all(map(_alike, new, old))
-    return bool(new == old) or (new in _NOTHING and old in _NOTHING)
+    return len(new) == len(old) and all(
+        one == other or _alike(one, other, items) for one, other in zip(new, old, strict=True)
+    )
 
 
 def should_delete_during_update(registry: Registry, new: Object, old: Object) -> bool:

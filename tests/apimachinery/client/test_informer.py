@@ -184,6 +184,13 @@ async def test_real_backoff_is_that_of_reflectors(server, client, clock):
     await server.disconnect()
     await until(lambda: len(times) >= 2, 100)
     assert pytest.approx(times[1] - times[0]) == 30.0
+
+    away = False
+    await asyncio.sleep(400)
+    times, away = [], True
+    await server.disconnect()
+    await until(lambda: len(times) >= 2, 100)
+    assert pytest.approx(times[1] - times[0]) == 1.6
     await informer.stop()
 
 

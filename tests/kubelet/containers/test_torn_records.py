@@ -1,5 +1,6 @@
 """Torn files that nobody waits for count as nothing after a crash of the machine, and hide nothing."""
 
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -36,6 +37,34 @@ def test_a_line_that_is_cut_off_hides_no_other(tmp_path, torn):
     for number in (2, 3):
         journal.append({"a": number})
     assert journal.entries() == Journal(path).entries() == [{"a": 1}, {"a": 2}, {"a": 3}]
+
+
+class _FillingDisk(StateFiles):
+    """Files on a disk with room for so many bytes more; none: for all."""
+
+    room: int | None = None
+
+    def append(self, path: Path, content: bytes) -> None:
+        super().append(path, content[: self.room])
+        if self.room is not None:
+            raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize("room", [0, 1, 4, 8])
+@pytest.mark.parametrize("failures", [1, 2])
+def test_an_entry_after_a_failed_one_has_a_line_of_its_own(tmp_path, room, failures):
+    """It is not lost to the part of a line that a full disk had room for; the failed one may be."""
+    files = _FillingDisk()
+    journal = Journal(tmp_path / "events.jsonl", files)
+    journal.append({"a": 1})
+    files.room = room
+    for _ in range(failures):
+        with pytest.raises(OSError, match="No space left"):
+            journal.append({"a": 2})
+    files.room = None
+    for number in (3, 4):
+        journal.append({"a": number})
+    assert [entry for entry in journal.entries() if entry != {"a": 2}] == [{"a": 1}, {"a": 3}, {"a": 4}]
 
 
 @pytest.mark.parametrize("part", [0, 1, 20])

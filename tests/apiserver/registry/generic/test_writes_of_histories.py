@@ -5,6 +5,8 @@ import json
 import pytest
 from server_in_process import Caller, close_server, open_server
 
+from kubeskew.apimachinery.go_formats import quoted
+
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 CORE, APPS, BATCH = (
@@ -170,6 +172,18 @@ async def test_schemas_that_are_refused(call, schema: dict, expected: tuple[str,
     answer = await call.post(DEFINITIONS, {"metadata": {"name": "things.example.com"}, "spec": spec})
     at, message = expected
     assert (f"spec.validation.openAPIV3Schema{at}", message) in causes(answer)
+
+
+@pytest.mark.parametrize("own", ["\ue0007\ue001", "\ue0000\ue001", "\ue0000\ue0010\ue001"])
+async def test_private_characters_of_a_patch_that_cannot_be_read(call, own: str) -> None:
+    """Texts that the patch or the object has without escapes are shown as they are, with any characters."""
+    made = await call.post(f"{CORE}/configmaps", {"metadata": {"generateName": "own-"}, "data": {"x": own}})
+    path = f"{CORE}/configmaps/{made.body['metadata']['name']}"
+    sent = f'{{"data": {{"a": "\\u00fc", "c": "{own}", "b": 1}}}}'.encode()
+    wrong = await call.patch(path, sent)
+    assert wrong.status == 422
+    shown = f'"data":{{"a":"\\u00fc","b":1,"c":"{own}","x":"{own}"}}'
+    assert quoted(shown)[1:-1] in wrong.body["message"]
 
 
 async def test_addresses_of_pods(call) -> None:
@@ -340,3 +354,51 @@ async def test_what_counts_for_a_generation(call) -> None:
     move = [{"op": "move", "path": "/spec/config", "from": "/spec/config"}]
     written = await call.patch(f"{path}/x", move, "json")
     assert written.body["metadata"]["generation"] == 2
+
+
+DEPLOYMENTS = f"{APPS}/deployments"
+POLICIES = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies"
+
+
+def deployment(pod: dict, **spec) -> dict:
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [CONTAINERS[0]], **pod}}
+    return {
+        "metadata": {"name": "x"},
+        "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": template, **spec},
+    }
+
+
+@pytest.mark.parametrize(
+    ("path", "before", "after", "generation"),
+    [
+        (DEPLOYMENTS, deployment({}), deployment({"affinity": {}}), 2),
+        (DEPLOYMENTS, deployment({}), deployment({"dnsConfig": {}}), 2),
+        (DEPLOYMENTS, deployment({"affinity": {}}), deployment({}), 2),
+        (DEPLOYMENTS, deployment({}), deployment({"securityContext": {}}), 1),  # which is a default
+        (
+            DEPLOYMENTS,
+            deployment({}),
+            deployment({"containers": [{**CONTAINERS[0], "securityContext": {}}]}),
+            2,
+        ),
+        (DEPLOYMENTS, deployment({}), deployment({"containers": [{**CONTAINERS[0], "resources": {}}]}), 1),
+        (DEPLOYMENTS, deployment({}), deployment({"nodeSelector": {}, "tolerations": []}), 1),
+        (DEPLOYMENTS, deployment({}), deployment({}, strategy={}), 1),
+        (
+            POLICIES,
+            {"metadata": {"name": "x"}, "spec": {"ingress": [{"from": [{"podSelector": {}}]}]}},
+            {
+                "metadata": {"name": "x"},
+                "spec": {"ingress": [{"from": [{"podSelector": {}, "namespaceSelector": {}}]}]},
+            },
+            2,
+        ),
+    ],
+)
+async def test_empty_structs_in_a_generation(
+    call, path: str, before: dict, after: dict, generation: int
+) -> None:
+    """An empty struct behind a pointer is another value than none; any other empty value is not."""
+    assert (await call.post(path, before)).status == 201
+    written = await call.put(f"{path}/x", after)
+    assert written.body["metadata"]["generation"] == generation

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -244,3 +245,37 @@ def test_a_kubelet_sees_the_processors_and_the_memory_of_its_node(state, tmp_pat
     for place in (machine, machine / "node" / "node0"):
         pages = {file.parent.name: file.read_text() for file in place.glob("hugepages/*/nr_hugepages")}
         assert pages == {"hugepages-1048576kB": "0\n", "hugepages-2048kB": "32\n"}
+
+
+IN_A_NAMESPACE = """
+import importlib.util, sys
+
+file, place, *arguments = sys.argv[1:]
+spec = importlib.util.spec_from_file_location("mount_namespace", file)
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+module._ROOT, module._PLACES, module._SETTINGS = place, {}, {}
+module.main(arguments)
+"""
+
+
+@pytest.mark.skipif(bool(mount_namespace.refusal()), reason="needs a mount namespace")
+def test_what_lies_beside_the_root_of_a_kubelet_stays_there(tmp_path):
+    """The cluster itself, where a user's home is below /var/lib, and the kubelet's program."""
+    home = tmp_path / "lib" / "ci"
+    home.mkdir(parents=True)
+    (tmp_path / "lib" / "file").write_text("a file")
+    (tmp_path / "lib" / "link").symlink_to("ci/program")
+    (tmp_path / "lib" / "kubelet").symlink_to("nowhere")
+    program = home / "program"
+    program.write_text('#!/bin/sh\ncd "$1"\nls\ncat file link > kubelet/copy\necho new > ci/new\n')
+    program.chmod(0o700)
+    root, logs, place = home / "a" / "kubelet", home / "a" / "log", tmp_path / "lib" / "kubelet"
+    command = [sys.executable, "-I", "-c", IN_A_NAMESPACE, mount_namespace.__file__, place]
+    arguments = [root, logs, home / "machine", str(os.getpid()), program, place.parent]
+    done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False)
+
+    assert (done.stderr, done.stdout.split()) == ("", ["ci", "file", "kubelet", "link"])
+    assert (root / "copy").read_text() == "a file" + program.read_text()
+    assert (home / "new").read_text() == "new\n"
+    assert place.is_symlink()  # outside it is as it was
