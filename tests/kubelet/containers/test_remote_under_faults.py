@@ -278,7 +278,7 @@ class Actor:
 
 
 def in_runtime(calls):
-    """The records that a kubelet has once all is quiet: each pod with its newest sandbox, and all that ran."""
+    """The records that a kubelet has once all is quiet: each pod's newest sandbox, and all that ran."""
     found = {}
     for each in sorted(calls.sandboxes.values(), key=lambda each: each.created_at):
         found[each.metadata.uid] = (each.id, each.state == messages.PodSandboxState.SANDBOX_READY, {})
