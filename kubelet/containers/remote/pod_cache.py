@@ -156,6 +156,7 @@ class PodCache:
         """Drops a pod of which neither the runtime nor a call has anything."""
         if pod.sandbox is None and pod.states == () and not pod.under_way and self._pods.get(uid) is pod:
             del self._pods[uid]
+            self._failures.pop(uid, None)
 
     def _note_change(self, pod: _Pod) -> None:
         self._changes += 1

@@ -96,6 +96,7 @@ async def test_a_look_that_another_change_overtook_is_made_again(tmp_path, runti
     calls.after["ContainerStatus"] = start
     calls.end(calls.containers[first.id][1], 3)
     await runtime._cache.relist()
+    assert [each.name for each in sandbox.containers] == ["main", "other"]
     await runtime._cache.relist()
     assert [(each.name, each.exit_code) for each in sandbox.containers] == [("main", 3), ("other", 0)]
 
@@ -277,7 +278,7 @@ class Actor:
 
 
 def in_runtime(calls):
-    """What a kubelet has to know once all is quiet: of each pod the newest sandbox, and all that ran."""
+    """The records that a kubelet has once all is quiet: each pod's newest sandbox, and all that ran."""
     found = {}
     for each in sorted(calls.sandboxes.values(), key=lambda each: each.created_at):
         found[each.metadata.uid] = (each.id, each.state == messages.PodSandboxState.SANDBOX_READY, {})
