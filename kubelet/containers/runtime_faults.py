@@ -10,6 +10,7 @@ in k8s.io/cri-client/pkg, 1.31 … 1.36.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
 from typing import TypeVar
 
 import grpc
@@ -201,8 +202,8 @@ class FaultyRuntime:
     async def measure(self) -> None:
         await self._runtime.measure()
 
-    def stats(self, sandbox: Sandbox, container: Container) -> ContainerStats:
-        return self._runtime.stats(sandbox, container)
+    def stats(self, sandbox: Sandbox, container: Container, at: datetime | None = None) -> ContainerStats:
+        return self._runtime.stats(sandbox, container, at)
 
     def logs(self, sandbox: Sandbox, container: Container) -> Sequence[LogLine]:
         return self._runtime.logs(sandbox, container)

@@ -344,7 +344,9 @@ class RuntimeService(Protocol):
         """Brings `stats` up to date, where a measurement takes a call."""
         ...
 
-    def stats(self, sandbox: Sandbox, container: Container) -> ContainerStats: ...
+    def stats(self, sandbox: Sandbox, container: Container, at: datetime | None = None) -> ContainerStats:
+        """A runtime that knows what is used at any time tells it of `at`: the time that a page shows."""
+        ...
 
     # within containers
 

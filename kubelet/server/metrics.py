@@ -125,8 +125,9 @@ class _Families:
 
 def resource_metrics(view: NodeView) -> str:
     families = _Families(stable=view.features.stable_resource_metrics)
-    now, pods = measured_at(view), pods_in_use(view)
-    node = node_usage(pods, view)
+    now = measured_at(view)
+    pods = pods_in_use(view, now)
+    node = node_usage(pods, view, now)
     text = "Cumulative cpu time consumed by the {} in core-seconds"
     cpu = {
         of: families.add(f"{of}_cpu_usage_seconds_total", "counter", text.format(of))

@@ -130,9 +130,9 @@ def measured_at(view: NodeView) -> datetime:
     return now.replace(microsecond=now.microsecond // 1000 * 1000)
 
 
-def pods_in_use(view: NodeView) -> list[PodUsage]:
-    """Pods are left out that have no containers running."""
-    now = measured_at(view)
+def pods_in_use(view: NodeView, now: datetime | None = None) -> list[PodUsage]:
+    """Pods are left out that have no containers running. `now` is the time that a page shows, if any."""
+    now = measured_at(view) if now is None else now
     found = []
     for pod in view.pods():
         sandbox = view.runtime.sandbox(pod_spec.uid_of(pod))
@@ -144,7 +144,7 @@ def pods_in_use(view: NodeView) -> list[PodUsage]:
             ContainerUsage(
                 container,
                 specs.get(container.name, {}),
-                _usage(view.runtime, sandbox, container),
+                _usage(view.runtime, sandbox, container, now),
             )
             for container in running
         ]
@@ -152,24 +152,25 @@ def pods_in_use(view: NodeView) -> list[PodUsage]:
     return found
 
 
-def node_usage(pods: list[PodUsage], view: NodeView) -> Usage:
+def node_usage(pods: list[PodUsage], view: NodeView, now: datetime | None = None) -> Usage:
     """The system runs since the kubelet began; core seconds of containers that have ended stay."""
     running = {each.container.id: each.usage for pod in pods for each in pod.containers}
-    seconds = max((measured_at(view) - view.since).total_seconds(), 0.0)
+    seconds = max(((now or measured_at(view)) - view.since).total_seconds(), 0.0)
     past = view.ended.core_seconds({name: usage.core_seconds for name, usage in running.items()})
     system = Usage(_SYSTEM_CORES, _SYSTEM_CORES * seconds + past, _SYSTEM_BYTES, _SYSTEM_BYTES * 4 // 5)
     return sum(running.values(), system)
 
 
-def _usage(runtime: RuntimeService, sandbox: Sandbox, container: Container) -> Usage:
-    stats = runtime.stats(sandbox, container)
+def _usage(runtime: RuntimeService, sandbox: Sandbox, container: Container, now: datetime) -> Usage:
+    stats = runtime.stats(sandbox, container, now)
     return Usage(
         *(stats.cores, stats.core_seconds, stats.working_set, stats.resident, stats.processes, stats.written)
     )
 
 
 def summary(view: NodeView) -> Object:
-    now, in_use = measured_at(view), pods_in_use(view)
+    now = measured_at(view)
+    in_use = pods_in_use(view, now)
     pods = []
     for pod in in_use:
         containers = [
@@ -195,7 +196,7 @@ def summary(view: NodeView) -> Object:
                 "process_stats": {"process_count": pod.usage.processes + 1},
             }
         )
-    node = _usage_stats(node_usage(in_use, view), now)
+    node = _usage_stats(node_usage(in_use, view, now), now)
     available = (
         int(requested({"resources": {"requests": view.capacity}}, "memory")) - node["memory"]["usageBytes"]
     )

@@ -133,7 +133,7 @@ class RuntimeInMemory:
     async def update_resources(self, sandbox, container, resources, annotations=None):
         self.updates.append(resources)
 
-    def stats(self, sandbox, container):
+    def stats(self, sandbox, container, at=None):
         return ContainerStats(1.5, 4096, 2048, written=512, cores=0.25)
 
     # -- within

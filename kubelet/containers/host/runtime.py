@@ -499,7 +499,7 @@ class HostRuntime:
     async def measure(self) -> None:
         """Does nothing: `stats` reads the cgroups."""
 
-    def stats(self, sandbox: Sandbox, container: Container) -> ContainerStats:
+    def stats(self, sandbox: Sandbox, container: Container, at: datetime | None = None) -> ContainerStats:
         written = self._records.layer(container) / ("upper" if self._ability.get("overlay") else "root")
         return self._use.stats(container, self._cgroups, written)
 

@@ -18,6 +18,7 @@ import re
 import shutil
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -447,7 +448,7 @@ class RemoteRuntime:
             return
         self._use.noted(answer.stats)
 
-    def stats(self, sandbox: Sandbox, container: Container) -> ContainerStats:
+    def stats(self, sandbox: Sandbox, container: Container, at: datetime | None = None) -> ContainerStats:
         return self._use.of(container.id)
 
     # -- logs

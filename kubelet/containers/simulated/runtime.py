@@ -263,9 +263,9 @@ class SimulatedRuntime:
     async def measure(self) -> None:
         """Does nothing: use follows from the clock."""
 
-    def stats(self, sandbox: Sandbox, container: Container) -> ContainerStats:
+    def stats(self, sandbox: Sandbox, container: Container, at: datetime | None = None) -> ContainerStats:
         """Times are cut to the millisecond, as pages show them: rates between two pages are exact."""
-        now = self._clock.now()
+        now = at or self._clock.now()
         now = now.replace(microsecond=now.microsecond // 1000 * 1000)
         resident = container.memory * 4 // 5
         return ContainerStats(

@@ -1,6 +1,9 @@
 """A node's server reports metrics of its pods to Prometheus."""
 
 import asyncio
+import itertools
+import re
+from datetime import timedelta
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -51,6 +54,22 @@ async def running(node, version="1.36"):
     await node.create(containers=[MAIN])
     await node.until(node.running)
     return view_of(node)
+
+
+async def test_what_is_used_is_that_of_the_time_shown(node, monkeypatch):
+    """However long a page takes to make, its amounts are those of its one time: rates are exact."""
+    view = await running(node)
+    began, now = view.clock.now(), view.clock.now
+    looks = itertools.count()
+    monkeypatch.setattr(view.clock, "now", lambda: now() + timedelta(seconds=next(looks) ** 2))
+    pages = [resource_metrics(view) for _ in range(2)]
+    amounts = [value(page, "container_cpu_usage_seconds_total", container="main", **POD) for page in pages]
+    shown = [re.search(r"^container_cpu_usage_seconds_total.* (\d+)$", page, re.M) for page in pages]
+    seconds = [int(found[1]) / 1000 - began.timestamp() for found in shown if found]
+
+    container = view.runtime.sandbox(view.pods()[0]["metadata"]["uid"]).running(began)[0]
+    assert seconds[1] > seconds[0]
+    assert amounts[1] - amounts[0] == pytest.approx(container.cores * (seconds[1] - seconds[0]), abs=1e-6)
 
 
 @pytest.mark.parametrize(
