@@ -244,7 +244,7 @@ class JournalledFiles(StateFiles):
     def reconcile(self) -> None:
         """Journals what differs from the journal, before anything acts on it."""
         with self._locked():
-            known, found = self._state()[0], self._found()
+            known, found = self._state()[0], self.found()
             revision = self._newest_revision()
             for name in sorted({*known} - {*found}):
                 if not (name.endswith("/") and (self._node / name).is_dir()):
@@ -333,7 +333,7 @@ class JournalledFiles(StateFiles):
                 revision = position.revision
         return files, revision
 
-    def _found(self) -> Files:
+    def found(self) -> Files:
         """Sockets, links and incomplete files are left out; so are the journal and what programs write."""
         found: Files = {}
         for directory, below, names in os.walk(self._node):

@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 
 import click
+from aiohttp import ClientSession
 from comparison import difference, shows_json
 from histories import history
 from objects import Objects
@@ -154,7 +155,7 @@ class Hunt:
                     break
         return found
 
-    async def _reached(self, real: RealServer, http: object) -> Mapping[Path, frozenset[int]]:
+    async def _reached(self, real: RealServer, http: ClientSession) -> Mapping[Path, frozenset[int]]:
         """Returns the lines of the sources that our server runs in some histories."""
         with tempfile.TemporaryDirectory() as name:
             data, settings = Path(name, "data"), Path(name, "coverage.cfg")
@@ -182,10 +183,12 @@ class Hunt:
         return {(ROOT / file).resolve(): frozenset(each["executed_lines"]) for file, each in files.items()}
 
     @staticmethod
-    def _pair(real: RealServer, port: int, http: object) -> Pair:
-        return Pair(f"https://127.0.0.1:{real.port}", f"https://127.0.0.1:{port}", http)  # type: ignore[arg-type]
+    def _pair(real: RealServer, port: int, http: ClientSession) -> Pair:
+        return Pair(f"https://127.0.0.1:{real.port}", f"https://127.0.0.1:{port}", http)
 
-    async def _find(self, error: Error, directory: Path, real: RealServer, sound: int, http: object) -> str:
+    async def _find(
+        self, error: Error, directory: Path, real: RealServer, sound: int, http: ClientSession
+    ) -> str:
         """Returns what found the error: a history that comes apart, and does not with the sound server."""
         path = os.pathsep.join(map(str, (directory, ROOT)))
         objects = Objects(self._catalogue, error.group)

@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import log_histories
 from disk_recorder import Recorder
-from stories import Told
+from stories import Told, Value
 
 from kubeskew.apiserver.storage import sql_log
 from kubeskew.apiserver.storage.sqlite import database, maintenance
@@ -42,19 +42,19 @@ def _unflushed(*places: tuple[Any, str]) -> Plant:
     return planted
 
 
-def _early(since: int, _at: int, value: object) -> Told:
+def _early(since: int, _at: int, value: Value) -> Told[Value]:
     return Told(since, since, value)
 
 
 def _in_two_commits(session: Any, decided: Any, rows: Any) -> None:
     """Writes further events of a revision in a transaction of their own."""
     _insert(session, decided, rows)
-    raw = session._connection  # noqa: SLF001
+    raw = session._connection  # noqa: SLF001 - a defect does what sessions offer nobody
     raw.execute("COMMIT")
     raw.execute("BEGIN IMMEDIATE")
 
 
-_insert = sql_log._insert  # noqa: SLF001
+_insert = sql_log._insert  # noqa: SLF001 - the planted one ends with what it replaces
 
 # By name: the kind of histories in which it shows, and how it is planted.
 DEFECTS: Mapping[str, tuple[str, Plant]] = {

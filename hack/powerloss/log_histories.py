@@ -59,14 +59,15 @@ def repeatable(seed: int, checkpoint: int) -> Iterator[None]:
 class Client:
     """Writes to a log, and tells the story of it."""
 
-    def __init__(self, random: Random, recorder: Recorder, path: Path, story: Story) -> None:
+    def __init__(self, random: Random, recorder: Recorder, path: Path, story: Story, leases: int = 0) -> None:
+        """`leases` have been granted before."""
         self._random = random
         self._recorder = recorder
         self._path = path
         self.story = story
         self._objects: dict[Key, Entry | Event] = {}
         self._leases: dict[int, None] = {}
-        self._lease = 0
+        self._lease = leases
         self._log: SQLLog | None = None
 
     @property
@@ -291,8 +292,7 @@ async def go_on(random: Random, directory: Path, story: Story) -> tuple[Recorder
         kept = await log.after(await log.compacted(), MOST)
         again.authors = {(event.revision, event.sub): Told(0, recorder.start, event.author) for event in kept}
         await log.close()
-        client = Client(random, recorder, path, again)
-        client._lease = 1000  # noqa: SLF001
+        client = Client(random, recorder, path, again, leases=1000)
         await client.open()
         for _ in range(3):
             await client.step()

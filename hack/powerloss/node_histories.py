@@ -110,7 +110,7 @@ def judge_node(node: Path, written: Sequence[Written], cut: int) -> list[str]:
     try:
         files = JournalledFiles(node, lambda: newest, most=SEGMENT_BYTES)
         files.reconcile()
-        known, there = _known(node), files._found()  # noqa: SLF001
+        known, there = _known(node), files.found()
         if {name: content for name, content in known.items() if not name.endswith("/")} != there:
             found.append(f"the journal has {sorted(known)}, and the node {sorted(there)}")
         Journal(node / "runtime" / "events.jsonl", files).entries()

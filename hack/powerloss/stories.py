@@ -11,10 +11,11 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, Generic, TypeVar
 
 from kubeskew.apiserver.storage.interfaces import StorageError
 from kubeskew.apiserver.storage.projection import digest, fold
-from kubeskew.apiserver.storage.records import Author, Change, Event, Key, Place, Verb
+from kubeskew.apiserver.storage.records import Author, Change, Event, Key, Lease, Place, Verb
 from kubeskew.apiserver.storage.sql_log import LogReader, SQLLog
 
 WRITTEN_AFTER = Key("configmaps", "default", "written-after-the-crash")
@@ -29,31 +30,34 @@ class FixedClock:
         return datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
+Value = TypeVar("Value")
+
+
 @dataclass(frozen=True)
-class Told:
+class Told(Generic[Value]):
     """`at` operations had been done when a caller was told of `value`; `since` so many when it was begun."""
 
     since: int
     at: int
-    value: object
+    value: Value
 
 
 @dataclass
 class Story:
     events: list[Event] = field(default_factory=list)  # all that were ever written, in order
-    revisions: list[Told] = field(default_factory=list)  # that were acknowledged
-    compactions: list[Told] = field(default_factory=list)
-    leases: list[Told] = field(default_factory=list)  # all live ones after a change of one
-    records: list[Told] = field(default_factory=list)  # on the time line
-    authors: dict[Place, Told] = field(default_factory=dict)  # learnt later
-    stores: list[Told] = field(default_factory=list)
+    revisions: list[Told[int]] = field(default_factory=list)  # that were acknowledged
+    compactions: list[Told[int]] = field(default_factory=list)
+    leases: list[Told[tuple[Lease, ...]]] = field(default_factory=list)  # all live ones after a change of one
+    records: list[Told[str]] = field(default_factory=list)  # on the time line
+    authors: dict[Place, Told[Author]] = field(default_factory=dict)  # learnt later
+    stores: list[Told[Any]] = field(default_factory=list)
 
     def learn(self, events: Sequence[Event]) -> None:
         """Listens to the log."""
         self.events.extend(events)
 
 
-def last_told(told: Sequence[Told], cut: int) -> int:
+def last_told(told: Sequence[Told[Any]], cut: int) -> int:
     """The number of the last that was told by then; -1 if none was."""
     return max((number for number, each in enumerate(told) if each.at <= cut), default=-1)
 
@@ -77,8 +81,8 @@ async def _wrong(log: SQLLog, story: Story, cut: int) -> list[str]:
     found: list[str] = []
     revision, entries = await log.entries()  # compared with digest, count and mark
     told = [each.value for each in story.revisions[: last_told(story.revisions, cut) + 1]]
-    acknowledged = max(told, default=1)  # type: ignore[type-var]
-    if revision < acknowledged:  # type: ignore[operator]
+    acknowledged = max(told, default=1)
+    if revision < acknowledged:
         found.append(f"revision {acknowledged} was acknowledged, and the log ends at {revision}")
     known = [event for event in story.events if event.revision <= revision]
     newest = known[-1].revision if known else 1
@@ -113,7 +117,7 @@ def _compaction(story: Story, cut: int, compacted: int) -> list[str]:
     index = last_told(story.compactions, cut)
     sure = story.compactions[index].value if index >= 0 else 0
     begun = [each.value for each in story.compactions if each.since <= cut]
-    if not sure <= compacted <= max(begun, default=0):  # type: ignore[operator, type-var]
+    if not sure <= compacted <= max(begun, default=0):
         return [f"the log is compacted up to {compacted}, and {sure} was told"]
     return []
 
@@ -125,7 +129,7 @@ def _events(events: Sequence[Event], known: Sequence[Event], story: Story, cut: 
         learnt = story.authors.get((event.revision, event.sub))
         author = written.author
         if learnt is not None and (learnt.at <= cut or event.author == learnt.value):
-            author = learnt.value  # type: ignore[assignment]
+            author = learnt.value
         if event != written._replace(author=author, previous_value=event.previous_value):
             return [f"event {event.sub} of revision {event.revision} is not what was written: {event}"]
     return []
