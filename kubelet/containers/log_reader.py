@@ -3,7 +3,7 @@
 import contextlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -83,3 +83,21 @@ class _Times:
             self._time = datetime.fromisoformat(f"{seconds}.{fraction or '':0<6.6}{zone}").astimezone(UTC)
             self._text = text
         return self._time
+
+
+async def followed(
+    follower: LogFollower, ended: Callable[[], bool], wait: Callable[[], Awaitable[object]]
+) -> AsyncIterator[LogLine]:
+    """Yields lines as they come, until the container has ended and all that it wrote was read; closes the
+    follower.
+    """
+    try:
+        while True:
+            last = ended()
+            for line in follower.read():
+                yield line
+            if last:
+                return
+            await wait()
+    finally:
+        follower.close()

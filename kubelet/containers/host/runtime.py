@@ -509,21 +509,12 @@ class HostRuntime:
         return log_reader.read(self._records.log(sandbox, container))
 
     def follow_logs(self, sandbox: Sandbox, container: Container) -> AsyncIterator[LogLine]:
-        return self._followed(log_reader.LogFollower(self._records.log(sandbox, container)), container)
-
-    async def _followed(
-        self, follower: log_reader.LogFollower, container: Container
-    ) -> AsyncIterator[LogLine]:
-        try:
-            while True:
-                running = container.ends_at is None
-                for line in follower.read():
-                    yield line
-                if not running:
-                    return
-                await self._until_ended(container, _POLL_SECONDS)
-        finally:
-            follower.close()
+        follower = log_reader.LogFollower(self._records.log(sandbox, container))
+        return log_reader.followed(
+            follower,
+            lambda: container.ends_at is not None,
+            lambda: self._until_ended(container, _POLL_SECONDS),
+        )
 
     async def reopen_log(self, sandbox: Sandbox, container: Container) -> None:
         try:

@@ -457,21 +457,10 @@ class RemoteRuntime:
         return log_reader.read(self._log(sandbox, container))
 
     def follow_logs(self, sandbox: Sandbox, container: Container) -> AsyncIterator[LogLine]:
-        return self._followed(log_reader.LogFollower(self._log(sandbox, container)), container)
-
-    async def _followed(
-        self, follower: log_reader.LogFollower, container: Container
-    ) -> AsyncIterator[LogLine]:
-        try:
-            while True:
-                running = container.ends_at is None
-                for line in follower.read():
-                    yield line
-                if not running:
-                    return
-                await self._clock.sleep(_POLL_SECONDS)
-        finally:
-            follower.close()
+        follower = log_reader.LogFollower(self._log(sandbox, container))
+        return log_reader.followed(
+            follower, lambda: container.ends_at is not None, lambda: self._clock.sleep(_POLL_SECONDS)
+        )
 
     def _log(self, sandbox: Sandbox, container: Container) -> Path:
         known = container.log_path if isinstance(container, RemoteContainer) else ""
