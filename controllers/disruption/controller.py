@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from kubeskew.apimachinery import go_formats
 from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.client.refs import (
     DEPLOYMENTS,
@@ -284,6 +285,17 @@ class DisruptionController(Controller):
                 raise
             await self._fail_safe(budget, error)
 
+    def _report_unmanaged(self, budget: Object) -> None:
+        """Source: k8s.io/kubernetes/pkg/controller/disruption/disruption.go, trySync, 1.31 … 1.36."""
+        selector = go_formats.label_selector_text((budget.get("spec") or {}).get("selector") or {})
+        text = (
+            f"Pods selected by this PodDisruptionBudget (selector: {selector}) were found to be unmanaged. "
+            "As a result, the status of the PDB cannot be calculated correctly, which may result in "
+            'undefined behavior. To account for these pods please set ".spec.minAvailable" field of the PDB '
+            "to an integer value."
+        )
+        self.recorder.event(budget, "Warning", "UnmanagedPods", text)
+
     async def _reconcile(self, key: Key, budget: Object) -> None:
         found = [pod for pod in self._pods.list(key.namespace) if _selects(budget, pod)]
         if not found:
@@ -296,6 +308,8 @@ class DisruptionController(Controller):
                 text = f"Failed to calculate the number of expected pods: {error}"
                 self.recorder.event(budget, "Warning", "CalculateExpectedPodCountFailed", text)
                 raise
+            if any(controller_of(pod) is None for pod in found):
+                self._report_unmanaged(budget)
         now = self.clock.now()
         desired, expected = desired_healthy(budget, len(found), expected)
         disrupted, late, wait = still_disrupted(budget, found, now)
