@@ -192,7 +192,8 @@ def _fits(act: str, pod: Object) -> bool:
         return phase == "Running" and not leaving
     if act in {"succeed", "fail"}:
         return not over
-    return not leaving
+    # Deleted pods without a node are for the collector of pods, which comes every 20 s.
+    return not leaving and bool(pod["spec"].get("nodeName"))
 
 
 def _status(step: Object, number: int) -> Object:

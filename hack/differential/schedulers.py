@@ -57,7 +57,7 @@ _VOLUME_CLAIMS = "/api/v1/namespaces/${run}/persistentvolumeclaims"
 
 @dataclass(slots=True)
 class Seen:
-    """What a scheduler has made of a history so far."""
+    """The state that a scheduler has made of a history so far."""
 
     objects: Object
     scores: Mapping[str, Mapping[str, int]]  # by pod, those of its last attempt
@@ -84,7 +84,7 @@ class Cluster:
         raise NotImplementedError
 
     def parts(self, pod: str) -> Any:
-        """What is known of how a pod's scores came about."""
+        """Returns what is known of how a pod's scores came about."""
         return None
 
     def begin(self, run: str) -> None:
@@ -161,20 +161,17 @@ class Cluster:
                 each["metadata"].get("generateName") or each["metadata"]["name"]
             )
         pods = {each["metadata"]["name"]: _pod(each) for each in state["pods"]}
-        claims = sorted(
-            (_claim(each) for each in state["claims"]), key=lambda each: json.dumps(each, sort_keys=True)
-        )
+        claims = [_claim(each) for each in state["claims"]]
         volumes = {each["metadata"]["name"]: _volume(each) for each in state["volumes"]}
         # How often an event was repeated, and in how many objects, is a matter of time.
-        events = {json.dumps(_event(each), sort_keys=True) for each in state["events"]}
-        made = {
-            "pods": pods,
-            "claims": claims,
-            "volumes": volumes,
-            "events": [json.loads(each) for each in sorted(events)],
-        }
+        events = [_event(each) for each in state["events"]]
+        made = {"pods": pods, "claims": claims, "volumes": volumes, "events": events}
         text = json.dumps(made).replace(self.run, "${run}")
         objects = json.loads(_UID.sub(lambda found: f"<{self._names.get(found[0], 'drawn')}>", text))
+        # How often an event was repeated, and in how many objects, is a matter of time.
+        texts = dict.fromkeys(json.dumps(each, sort_keys=True) for each in objects["events"])
+        objects["events"] = [json.loads(each) for each in sorted(texts)]
+        objects["claims"].sort(key=lambda each: json.dumps(each, sort_keys=True))
         nominated = [
             found[1]
             for each in state["events"]
@@ -199,7 +196,7 @@ def _is_error(pod: Object) -> bool:
 
 
 def _is_done(name: str, state: Mapping[str, list[Object]]) -> bool:
-    """Whether the pod that has come has its node or its refusal, and no other waits."""
+    """True if the pod that has come has its node or its refusal, and no other waits."""
     for pod in state["pods"]:
         if pod["metadata"]["name"] != name:
             if not pod["spec"].get("nodeName"):

@@ -34,7 +34,7 @@ _READY_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a server answered."""
+    """An answer of a server."""
 
     status: int
     body: Any

@@ -302,6 +302,17 @@ def test_requests_for_scores(spec, expected):
     assert _info(spec).scored_requests == expected
 
 
+def test_fit_scores_no_requests_of_the_pod_as_a_whole():
+    """A pod's own requests count where it runs, and for balance, but not when its nodes are scored."""
+    spec = {"containers": [_requesting(cpu="1", memory="1Gi")], "resources": {"requests": {"cpu": "3"}}}
+    whole, plain = _info(spec), _info({"containers": spec["containers"]})
+
+    assert NodeResourcesFit(None).score(CycleState(), whole, _node()) == NodeResourcesFit(None).score(
+        CycleState(), plain, _node()
+    )
+    assert whole.scored_requests["cpu"] == 3 * plain.scored_requests["cpu"]
+
+
 def test_least_allocated_prefers_the_empty_node():
     """The emptier node scores higher, and so does the more evenly used one."""
     pod, empty, full = _pod("q", {"cpu": "1"}), _node(), _node(pods=[_pod(requests={"cpu": "3"})])
