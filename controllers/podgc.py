@@ -13,7 +13,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.pod_resources import is_terminal
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, key_of
 from kubeskew.controllers.framework.features import DisruptionMarks
-from kubeskew.controllers.framework.pod_control import write_status
+from kubeskew.controllers.framework.pod_control import observed, write_status
 
 _TERMINATED_THRESHOLD = 12500
 _FIELD_MANAGER = "PodGC"
@@ -102,8 +102,9 @@ class PodGarbageCollector(Controller):
             "reason": "DeletionByPodGC",
             "message": "PodGC: node no longer exists",
             "lastTransitionTime": timestamp(self.clock.now()),
+            **observed(pod, self._disruption),
         }
-        phase = {} if is_terminal(pod) else {"phase": "Failed"}
+        phase = {} if is_terminal(pod) else {"phase": "Failed", **observed(pod, self._disruption)}
         status = {**phase, "conditions": [condition]}
         try:
             await write_status(self.client, pod, status, self._disruption, _FIELD_MANAGER)

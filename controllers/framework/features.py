@@ -33,5 +33,6 @@ class DisruptionMarks(FeatureTable):
     """The condition DisruptionTarget of pods that controllers delete."""
 
     marks_pods: bool = gate("PodDisruptionConditions")  # pods get it before their deletion
+    observed_generation: bool = gate("PodObservedGenerationTracking")  # in that condition
     marks_ended: bool = bug("k8s-115056")  # the pod garbage collector: also pods that have ended
     applied: bool = bug("k8s-121103")  # by server-side apply, which fails if a list of the pod repeats a key

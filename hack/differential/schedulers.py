@@ -197,9 +197,12 @@ def _is_error(pod: Object) -> bool:
 
 def _is_done(name: str, state: Mapping[str, list[Object]]) -> bool:
     """True if the pod that has come has its node or its refusal, and no other waits."""
+    scheduled = {
+        each["regarding"].get("uid") for each in state["events"] if each.get("reason") == "Scheduled"
+    }
     for pod in state["pods"]:
         if pod["metadata"]["name"] != name:
-            if not pod["spec"].get("nodeName"):
+            if pod["metadata"]["uid"] not in scheduled:
                 return False
         elif _is_open(pod) or (pod.get("status") or {}).get("nominatedNodeName"):
             return False
@@ -462,10 +465,10 @@ async def schedulers(
     flag = ",".join(f"{name}={str(on).lower()}" for name, on in sorted(gates.items()))
     flags = [f"--feature-gates={flag}"] if gates else []
     version = Version.parse(patch)
-    config = {} if version.minor >= 34 else {f"resource.k8s.io/{resource_version(version.minor)}": True}
-    served = (
-        [f"--runtime-config={','.join(f'{key}={value}' for key, value in config.items())}"] if config else []
-    )
+    # The scheduler itself reads the older of the two versions.
+    beta = () if version.minor >= 34 else ("v1beta1", resource_version(version.minor))
+    config = {f"resource.k8s.io/{name}": True for name in beta}
+    served = [f"--runtime-config={','.join(f'{name}=true' for name in config)}"] if config else []
     async with AsyncExitStack() as stack:
         place = await stack.enter_async_context(directory())
         api, port = await stack.enter_async_context(own_server(place, patch, [*flags, *served]))

@@ -258,6 +258,22 @@ async def test_pods_leave_a_tainted_node_when_their_time_is_up(cluster):
     }
 
 
+@pytest.mark.parametrize(("version", "observed"), [("1.33", None), ("1.34", 1)])
+async def test_the_condition_of_an_evicted_pod_has_its_generation(make_cluster, version, observed):
+    """With PodObservedGenerationTracking DisruptionTarget says which generation of the pod it is about."""
+    cluster = make_cluster(Version.parse(version))
+    held = pod("held")
+    held["metadata"]["finalizers"] = ["example.com/held"]
+    await cluster.client.create(NODES, node(taints=[taint("gone")]))
+    await cluster.client.create(PODS, held)
+    await cluster.start(TaintEvictionController)
+    await asyncio.sleep(1)
+
+    condition = find_condition(await cluster.client.get(PODS, "held", "ns"), "DisruptionTarget")
+    assert condition["reason"] == "DeletionByTaintManager"
+    assert condition.get("observedGeneration") == observed
+
+
 async def test_a_taint_that_goes_in_time_saves_the_pods(cluster):
     """The deletion that was due is cancelled, and an event says so."""
     patient = {"key": "gone", "operator": "Exists", "tolerationSeconds": 60}
