@@ -57,6 +57,7 @@ _DROPPED = {
 _SUFFIX = re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{5}\b")
 _UID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _UID_OF = re.compile(r"\$\{uid:([^}]*)\}")
+_TIMELY = ("(combined from similar events)", "the object has been modified")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
 
 
@@ -99,8 +100,8 @@ class Managed:
             items = [each for each in items if each["metadata"]["name"] not in _CARRIED]
             texts = [self._normal(_event(each) if kind == "events" else _object(each)) for each in items]
             if kind == "events":
-                # How often an event was repeated is a matter of time.
-                texts = [each for each in texts if "(combined from similar events)" not in each]
+                # How often an event was repeated, and that a write met another one, are matters of time.
+                texts = [each for each in texts if not any(part in each for part in _TIMELY)]
                 texts = sorted(dict.fromkeys(texts))
             made[kind] = [json.loads(each) for each in sorted(texts)]
         namespace = await self._api("GET", f"/api/v1/namespaces/{self.run}")

@@ -223,8 +223,10 @@ class PodInfo:
 
     @cached_property
     def fitting_requests(self) -> Amounts:
-        """Amounts that NodeResourcesFit scores: without the requests of the pod as a whole, for its strategies
-        are made without enablePodLevelResources (1.33 … 1.36). On the pod's node they count all the same."""
+        """Amounts that NodeResourcesFit scores: without the requests of the pod as a whole.
+
+        Its strategies are made without enablePodLevelResources (1.33 … 1.36). On the pod's node they count.
+        """
         if not self.spec.get("resources"):
             return self.scored_requests
         spec = {name: value for name, value in self.spec.items() if name != "resources"}
