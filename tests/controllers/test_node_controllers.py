@@ -289,6 +289,30 @@ async def test_a_taint_that_goes_in_time_saves_the_pods(cluster):
     assert event["message"] == "Cancelling deletion of Pod ns/later"
 
 
+@pytest.mark.parametrize(
+    ("node_name", "ready", "tainted", "collected"),
+    [
+        ("", "True", False, True),
+        ("n", "False", True, True),
+        ("n", "True", True, False),
+        ("n", "False", False, False),
+    ],
+)
+async def test_pods_that_nobody_would_end_are_collected(cluster, node_name, ready, tainted, collected):
+    """A pod that is being deleted is marked failed if it has no node, or one that is out of service."""
+    taints = [{"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}] if tainted else []
+    held = pod("held", node_name=node_name)
+    held["metadata"]["finalizers"] = ["example.com/held"]
+    await cluster.client.create(NODES, node(ready=ready, taints=taints))
+    await cluster.client.create(PODS, held)
+    await cluster.client.delete(PODS, "held", "ns")
+    await cluster.start(PodGarbageCollector)
+    await asyncio.sleep(30)
+
+    status = (await cluster.client.get(PODS, "held", "ns"))["status"]
+    assert (status.get("phase") == "Failed") is collected
+
+
 async def test_pods_of_a_deleted_node_are_collected_after_the_quarantine(cluster):
     """Marked failed and removed, but not while the node may come back."""
     await cluster.client.create(NODES, node())
