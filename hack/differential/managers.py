@@ -168,7 +168,9 @@ class Managed:
                 "target": target,
             }
             await self._api("POST", f"{path}/binding", body)
-        await self._api("PATCH", f"{path}/status", {"status": _status(step, number)}, MERGE)
+        # Conditions that a controller has written meanwhile stay.
+        strategic = "application/strategic-merge-patch+json"
+        await self._api("PATCH", f"{path}/status", {"status": _status(step, number)}, strategic)
 
 
 def _node_of(pod: Object) -> str:
@@ -251,6 +253,9 @@ def _object(obj: Object) -> Any:
     status = made.get("status")
     if isinstance(status, dict) and isinstance(status.get("conditions"), list):
         status["conditions"].sort(key=lambda each: each["type"])
+    for subset in made.get("subsets") or ():  # of addresses that pods share, any order may come
+        for addresses in (subset.get("addresses"), subset.get("notReadyAddresses")):
+            (addresses or []).sort(key=lambda each: json.dumps(each, sort_keys=True))
     for name in ("endpoints", "subsets"):
         if isinstance(made.get(name), list):
             made[name].sort(key=lambda each: json.dumps(each, sort_keys=True))
