@@ -274,6 +274,24 @@ async def test_the_condition_of_an_evicted_pod_has_its_generation(make_cluster, 
     assert condition.get("observedGeneration") == observed
 
 
+async def test_a_pod_that_is_being_deleted_is_evicted_too(cluster):
+    """A taint marks it, once, whatever else changes."""
+    held = pod("held")
+    held["metadata"]["finalizers"] = ["example.com/held"]
+    await cluster.client.create(NODES, node())
+    await cluster.client.create(PODS, held)
+    await cluster.client.delete(PODS, "held", "ns")
+    await cluster.start(TaintEvictionController)
+    await cluster.client.patch(NODES, "n", "", {"spec": {"taints": [taint("gone")]}})
+    await asyncio.sleep(1)
+    await cluster.client.patch(PODS, "held", "ns", {"metadata": {"labels": {"a": "b"}}})
+    await asyncio.sleep(1)
+
+    (event,) = (await cluster.client.list(EVENTS, "ns"))["items"]
+    assert (event["message"], event["count"]) == ("Marking for deletion Pod ns/held", 1)
+    assert find_condition(await cluster.client.get(PODS, "held", "ns"), "DisruptionTarget") is not None
+
+
 async def test_a_taint_that_goes_in_time_saves_the_pods(cluster):
     """The deletion that was due is cancelled, and an event says so."""
     patient = {"key": "gone", "operator": "Exists", "tolerationSeconds": 60}
