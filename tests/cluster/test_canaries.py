@@ -100,7 +100,7 @@ def _ask(server: str, **headers: str) -> None:
 
 
 def test_canaries_show_nowhere(planting: Planting):
-    """What is planted in Secrets, tokens and keys is in no log, event, metric or history, nor in a command's
+    """Contents of Secrets, tokens and keys are in no log, event, metric or history, nor in a command's
     answer."""
     local, canary = planting.local, planting.canary
     planting.secret("planted", a=canary("data"))

@@ -1,4 +1,4 @@
-"""What a Secret contains is hidden in histories."""
+"""Contents of Secrets are hidden in histories."""
 
 import json
 
