@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import click
+from access_checks import access
 from allocations import asked
 from comparison import Difference, difference, shows_json
 from component_runs import Both, ComponentRuns
 from definitions import definition_history
 from histories import history
+from limit_checks import limits
 from managers import managers
 from objects import Objects
 from placements import GATES as SCHEDULER_GATES
@@ -158,6 +160,10 @@ async def compare(
 @click.group()
 def main() -> None:
     """Hold random requests and problems against programs of upstream."""
+
+
+main.add_command(access)
+main.add_command(limits)
 
 
 @main.command()
