@@ -21,6 +21,8 @@ from component_runs import Both, ComponentRuns
 from definitions import definition_history
 from histories import history
 from limit_checks import limits
+from managed_workloads import GATES as MANAGER_GATES
+from managed_workloads import workloads
 from managers import managers
 from objects import Objects
 from placements import GATES as SCHEDULER_GATES
@@ -29,8 +31,6 @@ from planted import Hunt
 from schedulers import schedulers
 from servers import Pair, servers
 from shrinking import shrunk
-from workloads import GATES as MANAGER_GATES
-from workloads import workloads
 
 from kubeskew.apimachinery.catalogue.table import Catalogue
 from kubeskew.apimachinery.gates import FeatureGates, GateError

@@ -10,9 +10,9 @@ import pytest
 sys.path.append(str(Path(__file__).parents[2] / "hack" / "differential"))
 
 from component_runs import ComponentRuns, kind_of
+from managed_workloads import workloads
 from placements import placements
 from schedulers import differences
-from workloads import workloads
 
 ROOT = Path(__file__).parents[2]
 
