@@ -369,14 +369,14 @@ def pod_status(pod: Object, sandbox: Sandbox | None, view: View, features: Kubel
 
 
 def rejected_status(
-    pod: Object, reason: str, message: str, now: datetime, features: KubeletFeatures
+    pod: Object, reason: str, message: str, start_time: str, features: KubeletFeatures
 ) -> Object:
     """Makes the status of a pod that its node does not admit (kubelet.go, rejectPod)."""
     status = {
         "phase": "Failed",
         "reason": reason,
         "message": f"Pod was rejected: {message}",
-        "startTime": timestamp(now),
+        "startTime": start_time,
     }
     if features.rejected_pods_keep_qos_class:
         status["qosClass"] = pod_spec.qos_class(pod)
