@@ -29,6 +29,7 @@ _REFUSALS = (
     "AppArmor",
     "EmptyPodSharedPoolError",
     "InitContainerRestartPolicyForbidden",
+    "PodFeatureUnsupported",
     "PodLevelResourcesNotSupported",
     "PodOSNotSupported",
     "PodOSSelectorNodeLabelDoesNotMatch",

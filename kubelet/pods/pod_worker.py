@@ -29,7 +29,6 @@ from kubeskew.kubelet.pods.sync_periods import SyncEnd, differ_semantically
 from kubeskew.kubelet.pods.volume_sync import RETRY_SECONDS as VOLUME_RETRY_SECONDS
 from kubeskew.kubelet.pods.volume_sync import VolumeSync
 from kubeskew.kubelet.status.pod_status import (
-    RESTART_ALL,
     View,
     WaitingReason,
     pod_status,
@@ -316,7 +315,7 @@ class PodWorker:
             latest = sandbox.latest(spec["name"])
             if latest is None or latest.running(now) or latest.id in self._killer.removed:
                 continue
-            if restart_action(spec, latest.exit_code) == RESTART_ALL:
+            if restart_action(spec, latest.exit_code) == pod_spec.RESTART_ALL:
                 return True
         return False
 
