@@ -38,6 +38,7 @@ schemas: $(STAMP)  ## Write docs/schemas and the pages made of the code again, a
 	$(BIN)/python hack/documents/invariants_page.py
 	$(BIN)/python hack/documents/time_page.py
 	$(BIN)/python hack/documents/truth_page.py
+	$(BIN)/python hack/documents/limits_page.py
 
 catalogue: $(STAMP)  ## Make the data files of the catalogue again from the facts in hack/catalogue/facts/
 	$(BIN)/python hack/catalogue/generate_catalogue.py

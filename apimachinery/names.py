@@ -116,11 +116,13 @@ def _matches(text: str, pattern: str) -> bool:
     return _COMPILED[pattern].fullmatch(text) is not None
 
 
-def _check(text: str, most: int, pattern: str, message: str, *examples: str) -> list[str]:
+def _check(
+    text: str, most: int, pattern: str, message: str, *examples: str, unit: str = "characters"
+) -> list[str]:
     fits = _matches(text, pattern)
     if fits and (not most or len(text) <= most):  # a text that matches is ASCII
         return []
-    errors = [too_long_text(most)] if most and _size(text) > most else []
+    errors = [too_long_text(most, unit)] if most and _size(text) > most else []
     if not fits:
         errors.append(regex_text(message, pattern, *examples))
     return errors
@@ -145,7 +147,11 @@ def dns1123_label(name: str, prefix: bool = False) -> list[str]:
 
 
 def dns1123_subdomain(name: str, prefix: bool = False) -> list[str]:
-    return _check(_without_dash(name, prefix), MAX_SUBDOMAIN, _SUBDOMAIN, _SUBDOMAIN_TEXT, "example.com")
+    return _subdomain(_without_dash(name, prefix), "characters")
+
+
+def _subdomain(name: str, unit: str) -> list[str]:
+    return _check(name, MAX_SUBDOMAIN, _SUBDOMAIN, _SUBDOMAIN_TEXT, "example.com", unit=unit)
 
 
 def dns1123_subdomain_underscore(name: str) -> list[str]:
@@ -209,7 +215,7 @@ def _qualified_name(key: str) -> list[str]:
         if not parts[0]:
             errors.append("prefix part must be non-empty")
         else:
-            errors += [f"prefix part {text}" for text in dns1123_subdomain(parts[0])]
+            errors += [f"prefix part {text}" for text in _subdomain(parts[0], "bytes")]
     if not name:
         errors.append("name part must be non-empty")
     elif _size(name) > MAX_LABEL:

@@ -221,9 +221,14 @@ class AccountFeatures(FeatureTable):
     request_header_uid: bool = gate("RemoteRequestHeaderUID")  # X-Remote-Uid to and from extension servers
     node_selectors: bool = gate("AuthorizeNodeWithSelectors")
     claims_by_relation: bool = since(28)  # nodes get the resource claims of their pods only (116254)
-    # Nodes may request tokens for credential providers of images.
-    credential_provider_tokens: bool = gate("KubeletServiceAccountTokenForCredentialProviders")
+    # Nodes read the service accounts of their pods: for credential providers of images, and certificates.
+    nodes_ask_for_accounts: bool = since(33)
+    nodes_read_accounts: bool = gate("KubeletServiceAccountTokenForCredentialProviders") | (
+        since(34) & gate("PodCertificateRequest")
+    )
     enforcing_deprecated: bool = since(32)  # annotation kubernetes.io/enforce-mountable-secrets
+    # Who writes a binding to a role that there is not reads in the error that the binding was not found.
+    missing_roles_as_request: bool = since(32)
 
 
 class AdmissionFeatures(FeatureTable):
@@ -283,6 +288,8 @@ class KindFeatures(FeatureTable):
 class RequestFeatures(FeatureTable):
     """Requests for any resource."""
 
+    # The refusal of an update that would create has the authorizers' reason alone.
+    refuses_creation_without_words: bool = until(31)
     # Creating and updating
     # Resources whose updates are validated once, not several times.
     checked_once: frozenset[str] = by_release(

@@ -78,7 +78,7 @@ def _server_command(binaries: Path, minor: str, directory: Path, port: int, stor
         "service-account-key-file": file,
         "service-account-signing-key-file": file,
         "service-account-issuer": "https://kubernetes.default.svc.cluster.local",
-        "authorization-mode": "RBAC,Node",
+        "authorization-mode": "Node,RBAC",
         "service-cluster-ip-range": "10.96.0.0/16",
         "allow-privileged": "true",
         "event-ttl": "4s",

@@ -22,9 +22,12 @@ class _EndError(Exception):
     """The body ends too early."""
 
 
-def check(data: bytes) -> None:
-    """Raises JSONSyntaxError with Go's text if `data` is not one JSON value."""
-    scanner = _Scanner(data)
+_DEPTH = 10_000  # Go's maxNestingDepth
+
+
+def check(data: bytes, depth: int = _DEPTH) -> None:
+    """Raises JSONSyntaxError with Go's text if `data` is not one JSON value, or nests deeper than `depth`."""
+    scanner = _Scanner(data, depth)
     try:
         scanner.value()
     except _EndError:
@@ -35,8 +38,9 @@ def check(data: bytes) -> None:
 
 
 class _Scanner:
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, depth: int) -> None:
         self.data = data
+        self.depth = depth
         self.at = 0
 
     def fail(self, where: str) -> None:
@@ -66,6 +70,8 @@ class _Scanner:
     def _opens(self, open_: list[int]) -> bool:
         """True if a bracket was opened that is not empty, so that a value comes next."""
         first = self.peek()
+        if first in b"{[" and len(open_) >= self.depth:
+            self.fail("exceeded max depth")
         if first == ord("{"):
             self.at += 1
             self.space()

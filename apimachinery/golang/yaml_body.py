@@ -7,6 +7,7 @@ PyYAML's own constructor crashes the process on deep nesting.
 
 import base64
 import binascii
+import copy
 import math
 import re
 from collections.abc import Callable
@@ -16,7 +17,9 @@ import yaml
 
 from kubeskew.apimachinery.go_formats import number, quoted
 
-MAX_NODES: Final = 1_000_000  # nodes that aliases and merges may add: a bound against "billion laughs"
+# Of what is read, so much may come through aliases: less, the more there is (allowedAliasRatio of goyaml).
+_FEW_NODES, _MANY_NODES = 400_000, 4_000_000
+_MOST_OF_FEW, _MOST_OF_MANY = 0.99, 0.10
 MAX_DEPTH: Final = 500  # (goyaml: 10,000) more levels than an object may nest
 _MAX_DIGITS = 30  # digits; a longer integer is a float in Go, and slow here
 
@@ -123,7 +126,10 @@ class _Builder:
         self._open: list[_Map | list[Any]] = []
         self._names: list[str | None] = []  # anchors of open maps and lists
         self._anchors: dict[str, Any] = {}
-        self._copied = 0
+        self._sizes: dict[str, int] = {}  # of anchored values, in nodes, those behind aliases included
+        self._starts: list[int] = []  # nodes that were read before an open map or list
+        self._nodes = 1  # the document
+        self._aliased = 0
         self._root: Any = None
         self.repeated: list[str] = []
 
@@ -152,12 +158,14 @@ class _Builder:
             raise YAMLBodyError("yaml: invalid map key: a map or a sequence")
         self._open.append(holder)
         self._names.append(event.anchor)
+        self._starts.append(self._nodes)
+        self._nodes += 1
 
     def _end(self) -> None:
-        holder, name = self._open.pop(), self._names.pop()
+        holder, name, start = self._open.pop(), self._names.pop(), self._starts.pop()
         value = holder.finish() if isinstance(holder, _Map) else holder
         if name:
-            self._anchors[name] = value
+            self._anchors[name], self._sizes[name] = value, self._nodes - start
         self._put(value)
 
     def _scalar(self, event: Any) -> None:
@@ -169,10 +177,11 @@ class _Builder:
         if isinstance(top, _Map) and top.key is _NO_KEY and tag == _MERGE:
             top.key = _MERGE_KEY
             return
+        self._nodes += 1
         make = _SCALARS.get(tag)
         value = make(event.value) if make is not None else event.value
         if event.anchor:
-            self._anchors[event.anchor] = value
+            self._anchors[event.anchor], self._sizes[event.anchor] = value, 1
         if isinstance(top, _Map) and top.key is _NO_KEY:
             top.key = _key(value)
             if top.key in top.value:
@@ -211,23 +220,22 @@ class _Builder:
             raise YAMLBodyError(f"yaml: anchor '{name}' value contains itself")
         if name not in self._anchors:
             raise YAMLBodyError(f"yaml: unknown anchor '{name}' referenced")
-        value = self._copy(self._anchors[name])
+        self._nodes += 1 + self._sizes[name]
+        self._aliased += self._sizes[name]
+        if self._aliased > 100 and self._nodes > 1000 and self._aliased > self._nodes * _most(self._nodes):
+            raise YAMLBodyError("yaml: document contains excessive aliasing")
+        value = copy.deepcopy(self._anchors[name])  # nothing is shared
         top = self._open[-1] if self._open else None
         if isinstance(top, _Map) and top.key is _NO_KEY:
             top.key = _key(value)
         else:
             self._put(value)
 
-    def _copy(self, value: Any) -> Any:
-        """Copies the value of an alias; nothing is shared."""
-        self._copied += 1
-        if self._copied > MAX_NODES:
-            raise YAMLBodyError("yaml: document contains excessive aliasing")
-        if isinstance(value, dict):
-            return {key: self._copy(item) for key, item in value.items()}
-        if isinstance(value, list):
-            return [self._copy(item) for item in value]
-        return value
+
+def _most(nodes: int) -> float:
+    """Returns the part of so many nodes that may come through aliases."""
+    part = min(max((nodes - _FEW_NODES) / (_MANY_NODES - _FEW_NODES), 0), 1)
+    return _MOST_OF_FEW - (_MOST_OF_FEW - _MOST_OF_MANY) * part
 
 
 def _key(key: Any) -> Any:

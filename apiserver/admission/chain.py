@@ -112,7 +112,7 @@ def admission_chain(
     """Flags add to the default plugins and take from them; `flag_errors` has checked the flags before."""
     wanted = (_ON | set(enable)) - set(disable) - _switched_off(services.features.admission)
     plugins = [make(services) for name, make in _PLUGINS.items() if make is not None and name in wanted]
-    chain = [*plugins, Escalation(services.authorizer)]
+    chain = [*plugins, Escalation(services.authorizer, services.features.accounts)]
     return AdmissionChain(chain, metrics, services.environment.clock)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from kubeskew.apimachinery.errors import GroupResource, StatusError, forbidden, not_found
+from kubeskew.apimachinery.field import listed
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission import CREATE, UPDATE, Attributes, Plugin
 from kubeskew.apiserver.authorization.access import Access
@@ -24,6 +25,7 @@ from kubeskew.apiserver.authorization.rbac import (
     rules_of,
     uncovered,
 )
+from kubeskew.apiserver.features import AccountFeatures
 from kubeskew.apiserver.http.request import RequestInfo
 from kubeskew.apiserver.user import MASTERS_GROUP
 
@@ -40,8 +42,9 @@ class Escalation(Plugin):
         {ROLES, CLUSTER_ROLES, ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS}
     )
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: Access, features: AccountFeatures) -> None:
         self._access = access
+        self._names_request = features.missing_roles_as_request
 
     async def admit(self, attributes: Attributes) -> None:
         if MASTERS_GROUP in attributes.user.groups:
@@ -51,20 +54,21 @@ class Escalation(Plugin):
             if not self._may_escalate(attributes) and not _only_lets_go(new, old):
                 self._check_role(attributes, new, old or {})
         elif not _only_lets_go(new, old) and not self._may_bind(attributes, new):
-            self._confirm(attributes, self._rules_of_reference(new, attributes.namespace))
+            self._confirm(attributes, self._rules_of_reference(attributes, new))
 
     def _check_role(self, attributes: Attributes, new: Object, old: Object) -> None:
         self._confirm(attributes, rules_of(new))
-        if not (new.get("aggregationRule") or old.get("aggregationRule")):
+        if not (_aggregates(new) or _aggregates(old)):
             return
         held, _ = self._access.rbac.held(attributes.user, attributes.namespace)
         if uncovered(held, _EVERYTHING):
-            raise _refused(attributes, "must have cluster-admin privileges to use an aggregationRule")
+            raise _refused(attributes, "must have cluster-admin privileges to use the aggregationRule")
 
     def _confirm(self, attributes: Attributes, wanted: Sequence[Rule]) -> None:
         """Raises 403 if the user has fewer rights than `wanted`."""
         user = attributes.user
-        held, errors = self._access.rbac.held(user, attributes.namespace)
+        held, gone = self._access.rbac.held(user, attributes.namespace)
+        errors = listed(self._no_role(attributes, *role).message for role in gone)
         missing = uncovered(held, wanted)
         if not missing:
             return
@@ -90,15 +94,19 @@ class Escalation(Plugin):
         info = RequestInfo(True, "", verb, GROUP, "*", plural, namespace=attributes.namespace, name=name)
         return self._access.authorize(attributes.user, info).allowed
 
-    def _rules_of_reference(self, binding: Object, namespace: str) -> Sequence[Rule]:
+    def _rules_of_reference(self, attributes: Attributes, binding: Object) -> Sequence[Rule]:
         reference = binding.get("roleRef") or {}
         kind, name = reference.get("kind") or "", reference.get("name") or ""
-        rules = self._access.rbac.bindings.rules_of_role(kind, name, namespace)
+        rules = self._access.rbac.bindings.rules_of_role(kind, name, attributes.namespace)
         if rules is not None:
             return rules
+        raise self._no_role(attributes, kind, name)
+
+    def _no_role(self, attributes: Attributes, kind: str, name: str) -> StatusError:
         if kind not in {"Role", "ClusterRole"}:
-            raise StatusError(500, "", f'unsupported role reference kind: "{kind}"', {})
-        raise not_found(GroupResource(GROUP, f"{kind.lower()}s"), name)
+            return StatusError(500, "", f'unsupported role reference kind: "{kind}"')
+        own = GroupResource(GROUP, f"{kind.lower()}s")
+        return not_found(attributes.resource.group_resource if self._names_request else own, name)
 
 
 def _refused(attributes: Attributes, why: str) -> StatusError:
@@ -116,3 +124,7 @@ def _only_lets_go(new: Object, old: Object | None) -> bool:
 def _without(obj: Object) -> Object:
     metadata = {name: value for name, value in obj["metadata"].items() if name not in _ABOUT_DELETING}
     return {**obj, "metadata": metadata}
+
+
+def _aggregates(role: Object) -> bool:
+    return bool((role.get("aggregationRule") or {}).get("clusterRoleSelectors"))

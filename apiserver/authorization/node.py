@@ -39,7 +39,7 @@ class NodeAuthorizer:
         self._graph = graph
         self._rules = tuple(rules)
         self._by_selector = features.node_selectors
-        self._reads_accounts = features.credential_provider_tokens
+        self._features = features
         self._kinds: dict[tuple[str, str], Callable[[str, RequestInfo], Decision]] = {
             ("", "secrets"): self._read,
             ("", "configmaps"): self._read,
@@ -107,8 +107,10 @@ class NodeAuthorizer:
         return self._related(node, info)
 
     def _account(self, node: str, info: RequestInfo) -> Decision:
-        if self._reads_accounts and info.verb == "get" and not info.subresource:
-            return self._related(node, info)
+        if self._features.nodes_ask_for_accounts and info.verb == "get" and not info.subresource:
+            if not self._features.nodes_read_accounts:
+                return Decision(False, "not allowed to get service accounts")
+            return self._read(node, info)
         if info.verb != "create" or not info.name:
             return Decision(False, "can only create tokens for individual service accounts")
         if info.subresource != "token":

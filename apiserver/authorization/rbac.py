@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from kubeskew.apimachinery.field import listed
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.authorization import NO_OPINION, Decision, Rules
 from kubeskew.apiserver.caching.store_cache import ChangeTracker, TwoGenerationCache
@@ -170,11 +171,11 @@ def _quoted(text: str) -> str:
 
 
 class Grant(NamedTuple):
-    """`error` says why the role grants no rules; `source` names binding, role and subject."""
+    """`source` names binding, role and subject; `missing` is a role that there is not, kind and name."""
 
     source: str
     rules: Sequence[Rule]
-    error: str = ""
+    missing: tuple[str, str] | None = None
 
 
 class _Binding(NamedTuple):
@@ -238,7 +239,7 @@ class Bindings:
         kind, name = binding.role
         rules = self.rules_of_role(kind, name, binding.key.namespace)
         if rules is None:
-            return Grant("", (), missing_role(kind, name))
+            return Grant("", (), (kind, name))
         what, place = _kind_and_place(binding.key)
         return Grant(f'{what} "{place}" of {kind} "{name}" to {subject}', rules)
 
@@ -335,8 +336,9 @@ class _UserRules:
             error=_aggregate(self._grants),
         )
 
-    def held(self) -> tuple[list[Rule], str]:
-        return [rule for grant in self._grants for rule in grant.rules], _aggregate(self._grants)
+    def held(self) -> tuple[list[Rule], Sequence[tuple[str, str]]]:
+        missing = [grant.missing for grant in self._grants if grant.missing is not None]
+        return [rule for grant in self._grants for rule in grant.rules], missing
 
 
 class RBACAuthorizer:
@@ -355,8 +357,11 @@ class RBACAuthorizer:
     def rules(self, user: User, namespace: str) -> Rules:
         return self._rules_of(user, namespace).rules()
 
-    def held(self, user: User, namespace: str) -> tuple[list[Rule], str]:
-        """An empty namespace stands for the whole cluster; the text has what could not be found out."""
+    def held(self, user: User, namespace: str) -> tuple[list[Rule], Sequence[tuple[str, str]]]:
+        """Returns the rules, and kind and name of roles that there are not.
+
+        An empty namespace stands for the whole cluster.
+        """
         return self._rules_of(user, namespace).held()
 
     def _rules_of(self, user: User, namespace: str) -> _UserRules:
@@ -380,8 +385,7 @@ def _refused(grants: Sequence[Grant]) -> Decision:
 
 
 def _aggregate(grants: Sequence[Grant]) -> str:
-    errors = list(dict.fromkeys(grant.error for grant in grants if grant.error))
-    return errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]" if errors else ""
+    return listed(missing_role(*grant.missing) for grant in grants if grant.missing is not None)
 
 
 def _without(rule: Rule, field: str) -> dict[str, list[str]]:

@@ -235,9 +235,10 @@ def _load_json(body: bytes) -> Any:
         value = orjson.loads(body)
     except orjson.JSONDecodeError:
         json_syntax.check(body)
+        json_syntax.check(body, MAX_DEPTH)  # what Go would take
         return _repeated(body)  # Go accepts it, orjson does not: invalid UTF-8, lone surrogates, huge numbers
-    if _may_nest(body):
-        check_depth(value)  # before it is written again below
+    if _may_nest(body) and nests_deeper_than(value, MAX_DEPTH):
+        json_syntax.check(body, MAX_DEPTH)  # before it is written again below
     return _repeated(body) if _may_repeat_keys(body, value) else value
 
 

@@ -7,13 +7,17 @@ one for what is done with it; the former is tried last.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from urllib.parse import unquote
 
 from kubeskew.apimachinery import errors, names
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.field import listed
 from kubeskew.apiserver.authorization import Authorizer, refusal
+from kubeskew.apiserver.caching.store_cache import TwoGenerationCache
 from kubeskew.apiserver.http import statuses
 from kubeskew.apiserver.http.request import Handler, Request, RequestInfo, Response
+from kubeskew.apiserver.registry.shared.formats import prefixed_path_errors
 from kubeskew.apiserver.serviceaccount import USER_PREFIX, group_names
 from kubeskew.apiserver.user import ANONYMOUS, MASTERS_GROUP, UNAUTHENTICATED_GROUP, User, authenticated
 
@@ -27,7 +31,7 @@ def with_impersonation(
     handler: Handler, authorizer: Authorizer, *, constrained: bool = False, missing_user_is_400: bool = False
 ) -> Handler:
     """Replaces `request.user` by the user that the Impersonate headers name, or answers 403."""
-    modes = _CONSTRAINED if constrained else ()
+    allowed = _Constrained(authorizer) if constrained else partial(_unconstrained, authorizer)
 
     async def impersonate(request: Request) -> Response:
         if any(name[:1] in "iI" and name.lower().startswith(_HEADER) for name in request.headers):
@@ -35,7 +39,7 @@ def with_impersonation(
             if not wanted.name:
                 return _nobody(request, wanted, constrained=constrained, bad=missing_user_is_400)
             try:
-                request.user = _allowed(authorizer, modes, request, wanted)
+                request.user = allowed(request, wanted)
             except StatusError as error:
                 return statuses.response(request, error)
         return await handler(request)
@@ -104,7 +108,8 @@ class _Mode:
     applies: Callable[[User, User], bool]
 
 
-_CONSTRAINED = (
+# Tried in this order, and then without constraint, which always applies.
+_MODES = (
     _Mode(
         "associated-node", lambda wanted, own: _only_named(wanted) and _is_on(own, _node_name(wanted.name))
     ),
@@ -114,37 +119,96 @@ _CONSTRAINED = (
         "user-info", lambda wanted, _: not _node_name(wanted.name) and _account(wanted.name) is None
     ),
 )  # fmt: skip
+_MANY = 4  # groups or extras, from which on it is asked for all at once first
+_REMEMBERED = 5_000  # users, twice
 
 
-def _allowed(authorizer: Authorizer, modes: tuple[_Mode, ...], request: Request, wanted: User) -> User:
-    """Raises the 403 of the first way that was refused."""
-    refused: StatusError | None = None
-    for mode in modes:
+class _Constrained:
+    """Tries the modes of gate ConstrainedImpersonation, first the one that a user was last allowed by."""
+
+    def __init__(self, authorizer: Authorizer) -> None:
+        self._authorizer = authorizer
+        self._last = TwoGenerationCache[str, int](_REMEMBERED)
+
+    def __call__(self, request: Request, wanted: User) -> User:
+        """Raises the 403 of the first mode that was refused."""
+        last = self._last.get(request.user.name)
+        order = [number for number in range(len(_MODES) + 1) if number != last]
+        refused = []
+        for number in order if last is None else (last, *order):
+            try:
+                found = self._by_mode(number, request, wanted)
+            except StatusError as error:
+                refused.append(error)
+                continue
+            if found is not None:
+                self._last.put(request.user.name, number)
+                return found
+        raise refused[0]  # the last mode applies to all
+
+    def _by_mode(self, number: int, request: Request, wanted: User) -> User | None:
+        """None if the mode does not apply."""
+        if number == len(_MODES):
+            for info in (_name(wanted, ""), *_uid(wanted), *_groups(wanted, ""), *_extra(wanted)):
+                _check(self._authorizer, request.user, info._replace(verb="impersonate"))
+            return _complete(wanted)
+        mode = _MODES[number]
         if not mode.applies(wanted, request.user):
-            continue
-        try:
-            return _by_mode(authorizer, mode, request, wanted)
-        except StatusError as error:
-            refused = refused or error
-    try:
-        for info in _questions(wanted, "impersonate", ""):
-            _check(authorizer, request.user, info)
-    except StatusError as error:
-        raise refused or error from None
+            return None
+        action = request.info._replace(verb=f"impersonate-on:{mode.name}:{request.info.verb}")
+        _check(self._authorizer, request.user, action)
+        self._check_all(f"impersonate:{mode.name}", mode.name == "associated-node", request.user, wanted)
+        return _complete(replace(wanted, groups=(_NODES,)) if _node_name(wanted.name) else wanted)
+
+    def _check_all(self, verb: str, any_name: bool, own: User, wanted: User) -> None:
+        def check(*infos: RequestInfo) -> None:
+            for info in infos:
+                _check(self._authorizer, own, info._replace(verb=verb))
+
+        def refuse(info: RequestInfo, why: str) -> StatusError:
+            return refusal(own, info._replace(verb=verb), why)
+
+        name = _name(wanted, _AUTHENTICATION)
+        check(name._replace(name="*") if any_name else name, *_uid(wanted))
+        groups = _about("groups", "", _AUTHENTICATION)
+        if "" in wanted.groups:
+            raise refuse(groups, "impersonating the empty string group is not allowed")
+        if MASTERS_GROUP in wanted.groups:
+            named = groups._replace(name=MASTERS_GROUP)
+            raise refuse(named, "impersonating the system:masters group is not allowed")
+        if len(wanted.groups) < _MANY or not self._allows(own, groups._replace(verb=verb, name="*")):
+            check(*_groups(wanted, _AUTHENTICATION))
+        extra = _about("userextras", "", _AUTHENTICATION)
+        if wrong := _wrong_extra(wanted.extra):
+            raise refuse(extra, wrong)
+        every = extra._replace(verb=verb, name="*", subresource="*")
+        many = max(len(wanted.extra), sum(map(len, wanted.extra.values()))) >= _MANY
+        if not many or not self._allows(own, every):
+            check(*_extra(wanted))
+
+    def _allows(self, own: User, info: RequestInfo) -> bool:
+        return self._authorizer.authorize(own, info).allowed
+
+
+def _wrong_extra(extra: Mapping[str, tuple[str, ...]]) -> str:
+    """Empty if all keys and values can be impersonated."""
+    for key, values in sorted(extra.items()):
+        if not key:
+            return "impersonating the empty string key in extra is not allowed"
+        if wrong := listed(prefixed_path_errors("extra.key", key)):
+            return f"impersonating an invalid key in extra is not allowed: {wrong}"
+        if key != key.lower():
+            return f"impersonating a non-lowercase key in extra is not allowed: {_quoted(key)}"
+        if "" in values:
+            return "impersonating the empty string value in extra is not allowed"
+    return ""
+
+
+def _unconstrained(authorizer: Authorizer, request: Request, wanted: User) -> User:
+    """Raises the 403 of the first thing that may not be impersonated. The uid comes last."""
+    for info in (_name(wanted, ""), *_groups(wanted, ""), *_extra(wanted), *_uid(wanted)):
+        _check(authorizer, request.user, info._replace(verb="impersonate"))
     return _complete(wanted)
-
-
-def _by_mode(authorizer: Authorizer, mode: _Mode, request: Request, wanted: User) -> User:
-    action = request.info._replace(verb=f"impersonate-on:{mode.name}:{request.info.verb}")
-    _check(authorizer, request.user, action)
-    verb = f"impersonate:{mode.name}"
-    if MASTERS_GROUP in wanted.groups:
-        info = RequestInfo(True, "", verb, _AUTHENTICATION, "v1", "groups", name=MASTERS_GROUP)
-        raise refusal(request.user, info, "impersonating the system:masters group is not allowed")
-    for info in _questions(wanted, verb, _AUTHENTICATION):
-        asked = info._replace(name="*") if mode.name == "associated-node" else info
-        _check(authorizer, request.user, asked)
-    return _complete(replace(wanted, groups=(_NODES,)) if _node_name(wanted.name) else wanted)
 
 
 def _check(authorizer: Authorizer, user: User, info: RequestInfo) -> None:
@@ -153,32 +217,35 @@ def _check(authorizer: Authorizer, user: User, info: RequestInfo) -> None:
         raise refusal(user, info, decision.reason)
 
 
-def _questions(wanted: User, verb: str, group: str) -> Iterator[RequestInfo]:
-    """Each thing that is impersonated needs one access check. `group` is the API group of users and
-    groups.
-    """
+# --- what is asked for each thing that is impersonated; `group` is the API group of users and groups
 
-    def about(
-        resource: str, name: str, group: str, namespace: str = "", subresource: str = ""
-    ) -> RequestInfo:
-        return RequestInfo(True, "", verb, group, "v1", resource, subresource, namespace, name)
 
-    account = _account(wanted.name)
-    if account is not None:
-        yield about("serviceaccounts", account[1], group, account[0])
-    elif group and (node := _node_name(wanted.name)):
-        yield about("nodes", node, group)
-    else:
-        yield about("users", wanted.name, group)
-    if group and wanted.uid:
-        yield about("uids", wanted.uid, _AUTHENTICATION)
+def _about(resource: str, name: str, group: str, namespace: str = "", subresource: str = "") -> RequestInfo:
+    return RequestInfo(True, "", "", group, "v1", resource, subresource, namespace, name)
+
+
+def _name(wanted: User, group: str) -> RequestInfo:
+    if account := _account(wanted.name):
+        return _about("serviceaccounts", account[1], group, account[0])
+    if group and (node := _node_name(wanted.name)):
+        return _about("nodes", node, group)
+    return _about("users", wanted.name, group)
+
+
+def _uid(wanted: User) -> Iterator[RequestInfo]:
+    if wanted.uid:
+        yield _about("uids", wanted.uid, _AUTHENTICATION)
+
+
+def _groups(wanted: User, group: str) -> Iterator[RequestInfo]:
     for name in wanted.groups:
-        yield about("groups", name, group)
+        yield _about("groups", name, group)
+
+
+def _extra(wanted: User) -> Iterator[RequestInfo]:
     for key, values in wanted.extra.items():
         for value in values:
-            yield about("userextras", value, _AUTHENTICATION, subresource=key)
-    if not group and wanted.uid:
-        yield about("uids", wanted.uid, _AUTHENTICATION)
+            yield _about("userextras", value, _AUTHENTICATION, subresource=key)
 
 
 def _complete(user: User) -> User:

@@ -439,7 +439,7 @@ class Incoming:
             body.when_wanted(lambda: transport.raw.write(b"HTTP/1.1 100 Continue\r\n\r\n"))
         request = Request(
             *(method, path, parse_query(query), fields, body.read),
-            *(self._peer, self._client_address, body.pieces),
+            *(self._peer, self._client_address, body.pieces, target),
         )
         self._keep_alive = parser.should_keep_alive() and not parser.should_upgrade()
         self._taken(IncomingRequest(request, body, self._keep_alive, chunked))

@@ -193,9 +193,8 @@ def body_of(data: bytes) -> BodyReader:
 class Request:
     """Its first part comes from the transport, the second is filled in by the filters.
 
-    Names in `headers` are lower-case. `query` has all values of a parameter, in order, decoded.
-
-
+    Names in `headers` are lower-case. `query` has all values of a parameter, in order, decoded. `target` is
+    path and query as they were sent.
     """
 
     method: str
@@ -206,6 +205,7 @@ class Request:
     peer: Peer | None = None
     client_address: str = ""  # the IP address it came from; empty for a caller in the same process
     pieces: BodyPieces = no_pieces  # the body piece by piece, as it comes
+    target: str = ""
     ends_with_client: bool = False  # the handler is cancelled when the client goes
     info: "RequestInfo" = field(init=False)
     user: User = field(init=False)
@@ -247,7 +247,11 @@ class Request:
             if body:
                 yield body
 
-        return cls(*(method, unquote(path), parse_query(query), lowered, body_of(body), peer), pieces=pieces)
+        return cls(
+            *(method, unquote(path), parse_query(query), lowered, body_of(body), peer),
+            pieces=pieces,
+            target=target,
+        )
 
     def param(self, name: str) -> str:
         """The first value counts; empty if the parameter is not given."""

@@ -1,9 +1,11 @@
 """Errors as `Status` objects on the wire; no other module writes them."""
 
 import asyncio
+import html
 from collections.abc import AsyncIterator, Sequence
 
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.field import show
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.decoding import protobuf
 from kubeskew.apiserver.http import media_types
@@ -56,7 +58,7 @@ async def _pieces(body: Object, causes: Sequence[Object]) -> AsyncIterator[bytes
 
 def internal_error(request: Request, why: str) -> Response:
     """Answers 500 as text, as upstream does where it cannot write a Status yet."""
-    return text(500, f'Internal Server Error: "{request.path}": {why}\n')
+    return text(500, html.escape(f"Internal Server Error: {show(request.target)}: {why}\n", quote=False))
 
 
 def panic(request: Request) -> Response:

@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import click
+from access_checks import access
 from allocations import asked
 from comparison import Difference, difference, shows_json
 from definitions import definition_history
 from histories import history
+from limit_checks import limits
 from objects import Objects
 from planted import Hunt
 from servers import Pair, servers
@@ -146,6 +148,10 @@ async def compare(
 @click.group()
 def main() -> None:
     """Hold random requests and problems against programs of upstream."""
+
+
+main.add_command(access)
+main.add_command(limits)
 
 
 @main.command()

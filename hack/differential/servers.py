@@ -1,6 +1,7 @@
 """A real kube-apiserver above etcd, and ours of the same patch release, with the same flags."""
 
 import asyncio
+import json
 import subprocess
 import sys
 import tempfile
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+from multidict import CIMultiDict
 from transcripts import Run
 
 from benchmarks.real_servers import ROOT, TOKEN, RealServer, free_port, listening, real_server
@@ -44,15 +46,37 @@ class Pair:
         await asyncio.gather(one.go(), other.go())
         return one, other
 
+    async def ask(self, step: Mapping[str, Any]) -> Sequence[tuple[int, str]]:
+        """Returns status and text of both servers' answers to a request; 0 if a connection ended."""
+        return await asyncio.gather(self.answer(self.real, step), self.answer(self.ours, step))
+
+    async def answer(self, url: str, step: Mapping[str, Any]) -> tuple[int, str]:
+        """Sends a request: method, path, headers (several values in a list) and body, an object or text."""
+        headers = CIMultiDict[str]()
+        for name, value in step["headers"].items():
+            for each in (value,) if isinstance(value, str) else value:
+                headers.add(name, each)
+        body = step.get("body")
+        data = body if body is None or isinstance(body, str) else json.dumps(body)
+        if data is not None:
+            headers.setdefault("Content-Type", "application/json")
+        try:
+            async with self.http.request(
+                step["method"], url + step["path"], headers=headers, data=data
+            ) as answer:
+                return answer.status, await answer.text()
+        except aiohttp.ClientError as error:
+            return 0, type(error).__name__
+
 
 @asynccontextmanager
-async def servers(binaries: Path, minor: str, patch: str, gates: Mapping[str, bool]) -> AsyncIterator[Pair]:
-    """Both servers, with gates other than the release's defaults; ended with the context."""
-    flags = (
-        [f"--feature-gates={','.join(f'{name}={str(on).lower()}' for name, on in gates.items())}"]
-        if gates
-        else []
-    )
+async def servers(
+    binaries: Path, minor: str, patch: str, gates: Mapping[str, bool], extra: Sequence[str] = ()
+) -> AsyncIterator[Pair]:
+    """Both servers, with gates other than the release's defaults and more flags; ended with the context."""
+    flags = [*extra]
+    if gates:
+        flags.append(f"--feature-gates={','.join(f'{name}={str(on).lower()}' for name, on in gates.items())}")
     async with AsyncExitStack() as stack:
         real = await stack.enter_async_context(real_server(binaries, minor, "etcd", extra=[STORAGE, *flags]))
         ours = await stack.enter_async_context(emulated_server(real, patch, flags))

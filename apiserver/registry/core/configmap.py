@@ -57,7 +57,7 @@ class ConfigMapStrategy(BuiltIn):
                 if field == "data" and name in binary:
                     errors.append(invalid(key(field, name), name, "duplicate of key present in binaryData"))
         if data_size(obj, "data", "binaryData") > MAX_DATA_BYTES:
-            errors.append(too_long("", MAX_DATA_BYTES))
+            errors.append(too_long("[]", MAX_DATA_BYTES))  # a path without a name
         return errors
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:

@@ -27,9 +27,8 @@ _TEXT = (
     ".metadata.ownerReferences contains duplicate entries{}; API server dedups owner references in 1.20+, "
     "and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "
 )
-_IN_BYTES = names.too_long_text(names.MAX_LABEL, "bytes")
+_IN_BYTES = re.compile(r"((?:(?:name|prefix) part )?must be no more than (?:63|253)) bytes")
 _LABEL_KEY, _QUALIFIED_NAME = "a valid label key ", "a qualified name "
-_IN_CHARACTERS = names.too_long_text(names.MAX_LABEL)
 _AFTER = " after mutating admission happens"
 
 
@@ -158,8 +157,8 @@ def _of_length(problem: FieldError) -> FieldError:
 
 def _of_qualified_names(problem: FieldError) -> FieldError:
     detail = problem.detail
-    if detail.endswith(_IN_BYTES):
-        return replace(problem, detail=detail.replace(_IN_BYTES, _IN_CHARACTERS))
+    if match := _IN_BYTES.match(detail):
+        return replace(problem, detail=f"{match[1]} characters{detail[match.end() :]}")
     if detail.startswith(_LABEL_KEY):
         return replace(problem, detail=_QUALIFIED_NAME + detail.removeprefix(_LABEL_KEY))
     return problem

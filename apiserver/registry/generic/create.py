@@ -7,7 +7,7 @@ from functools import partial
 
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.clock import timestamp
-from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.errors import StatusError, forbidden
 from kubeskew.apimachinery.go_formats import parse_uint
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver import admission
@@ -94,8 +94,11 @@ def _check_right(registry: Registry, write: WriteRequest, name: str) -> None:
         True, "", "create", group, version, resource.plural, write.subresource, write.namespace, name
     )
     decision = registry.services.authorizer.authorize(write.user, info)
-    if not decision.allowed:
-        raise refusal(write.user, info, decision.reason)
+    if decision.allowed:
+        return
+    if registry.services.features.requests.refuses_creation_without_words:
+        raise forbidden(resource.group_resource, name, decision.reason)
+    raise refusal(write.user, info, decision.reason)
 
 
 def _check_no_revision(metadata: Object) -> None:

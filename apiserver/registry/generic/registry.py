@@ -37,6 +37,7 @@ from kubeskew.apiserver.admission import Attributes
 from kubeskew.apiserver.apply.managedfields import FieldSet
 from kubeskew.apiserver.caching.offload import offload
 from kubeskew.apiserver.caching.store_cache import TwoGenerationCache
+from kubeskew.apiserver.decoding.protobuf.sizes import stored_size
 from kubeskew.apiserver.registry.generic.cached_reads import CachedReads
 from kubeskew.apiserver.registry.generic.field_managers import field_manager
 from kubeskew.apiserver.registry.generic.services import RegistryServices
@@ -53,6 +54,9 @@ from kubeskew.apiserver.unreadable import (
     stored_path,
 )
 from kubeskew.apiserver.user import User
+
+# etcd's --max-request-bytes and its client's limit; what a request has besides key and value.
+_MOST_STORED, _MOST_SENT, _REQUEST_BYTES = 3 << 19, 2 << 20, 64
 
 
 @dataclass(slots=True)
@@ -364,6 +368,8 @@ async def commit(
         found = registry.object(over)
         return WriteResult(found, over.revision, over.value)
     expected = over.revision if over is not None else 0
+    if len(value) > _MOST_STORED and not write.dry_run:
+        _check_size(registry.resource, key, obj, len(value))
     if write.dry_run:
         if over is None:
             await _check_absence(registry, key)
@@ -380,6 +386,21 @@ async def commit(
     if revision:
         obj["metadata"]["resourceVersion"] = str(revision)
     return WriteResult(obj, revision, stored, created=over is None)
+
+
+def _check_size(resource: Resource, key: Key, obj: Object, size: int) -> None:
+    """Raises 500 for an object that etcd, or its client, would refuse.
+
+    Upstream keeps objects of its own kinds in protobuf, which is smaller than what the log has.
+    """
+    if not resource.custom:
+        size = stored_size(obj, resource.schema)
+    size += _REQUEST_BYTES + 3 * len(f"/registry/{key.resource}/{key.namespace}/{key.name}")
+    if size > _MOST_SENT:
+        what = f"trying to send message larger than max ({size} vs. {_MOST_SENT})"
+        raise StatusError(500, "", f"rpc error: code = ResourceExhausted desc = {what}")
+    if size > _MOST_STORED:
+        raise StatusError(500, "", "etcdserver: request is too large")
 
 
 async def commit_removal(registry: Registry, entry: Entry, write: WriteRequest) -> int:

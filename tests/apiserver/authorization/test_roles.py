@@ -193,7 +193,7 @@ async def test_aggregating_is_for_administrators(api, eve):
     refused = await eve.post(f"{RBAC}/clusterroles", made)
 
     assert refused.status == 403
-    assert refused.body["message"].endswith("must have cluster-admin privileges to use an aggregationRule")
+    assert refused.body["message"].endswith("must have cluster-admin privileges to use the aggregationRule")
 
 
 async def test_validation(api):
