@@ -174,6 +174,7 @@ class NodeAgent:
             plugins=self._plugins,
             not_ready=lambda: self._runtime_health.look() or self._runtime.problem(),
             runtime_version=lambda: self._runtime.version,
+            runtime_status=lambda: self._runtime.status,
         )
         self._statuses = StatusWriter(client, clock, owned_fields(self._features))
         self._dra = self._node_dra(environment, metrics, injector)

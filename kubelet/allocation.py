@@ -262,6 +262,7 @@ def admit(
         or _host_ports(pod, others, of_sidecars=not rules.overlooks_sidecar_ports)
         or _taints(pod, node)
         or (_pod_level_resources(pod) if rules.refuses_pod_level_resources else None)
+        or (_undeclared(pod) if rules.lacks_restarts_of_all else None)
     )
 
 
@@ -290,6 +291,16 @@ def _groups_policy(pod: Object, node: Object) -> Rejection | None:
         return None
     text = "SupplementalGroupsPolicy=Strict is not supported in this node"
     return Rejection("SupplementalGroupsPolicyNotSupported", text)
+
+
+def _undeclared(pod: Object) -> Rejection | None:
+    """Source: pkg/kubelet/lifecycle/handlers.go, declaredFeaturesAdmitHandler, 1.35 and 1.36."""
+    specs = [*pod_spec.init_containers(pod), *pod_spec.containers(pod)]
+    actions = {rule.get("action") for spec in specs for rule in spec.get("restartPolicyRules") or []}
+    if pod_spec.RESTART_ALL not in actions:
+        return None
+    text = "Pod requires node features that are not available: RestartAllContainersOnContainerExits"
+    return Rejection("PodFeatureUnsupported", text)
 
 
 def _pod_level_resources(pod: Object) -> Rejection | None:

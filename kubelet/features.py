@@ -106,6 +106,19 @@ class EventTexts(FeatureTable):
     started: str = by_release({0: "Started container {name}", 35: "Container started"})
 
 
+class DeclaredFeatures(FeatureTable):
+    """The features that a node declares in its status (component-helpers/nodedeclaredfeatures)."""
+
+    declares: bool = gate("NodeDeclaredFeatures")
+    web_sockets: bool = since(36) & gate("ExtendWebSocketsToKubelet")
+    # Pods with exclusive CPUs are resized under the CPU manager's policy static; under none in any case.
+    cpu_resize: bool = only(35)
+    exclusive_cpu_resize: bool = only(35) & gate("InPlacePodVerticalScalingExclusiveCPUs")
+    pod_level_resize: bool = gate("InPlacePodLevelResourcesVerticalScaling")
+    init_container_resize: bool = since(36) & gate("InPlacePodVerticalScalingInitContainers")
+    restarts_all: bool = gate("RestartAllContainersOnContainerExits")
+
+
 class AdmissionFeatures(FeatureTable):
     """The admission of pods on a node."""
 
@@ -128,6 +141,8 @@ class AdmissionFeatures(FeatureTable):
     refuses_sidecars: bool = since(28) & ~gate("SidecarContainers")
     # Nodes whose status does not report the feature refuse pods with supplementalGroupsPolicy Strict.
     requires_groups_policy: bool = since(33)
+    # Pods are refused that need a feature which the node does not declare.
+    lacks_restarts_of_all: bool = gate("NodeDeclaredFeatures") & ~gate("RestartAllContainersOnContainerExits")
     refuses_pod_level_resources: bool = since(34) & ~gate("PodLevelResources")
     overlooks_sidecar_ports: bool = bug("k8s-132040")  # host ports of sidecars count as free
     safe_sysctls: frozenset[str] = by_release(SAFE_SYSCTLS)
@@ -229,6 +244,9 @@ class KubeletFeatures(FeatureTable):
     resize_conditions: bool = since(33)  # PodResizePending and PodResizeInProgress, else status.resize
     volume_mount_statuses: bool = gate("RecursiveReadOnlyMounts")
     supplemental_groups_policy: bool = gate("SupplementalGroupsPolicy")  # in the node's status
+    runtime_handlers: bool = since(30) & (gate("RecursiveReadOnlyMounts") | gate("UserNamespacesSupport"))
+    handlers_say_user_namespaces: bool = since(31)
+    declared: DeclaredFeatures = part(DeclaredFeatures)
     kube_proxy_version: bool = ~gate("DisableNodeKubeProxyVersion")  # in the node's status
     # The first and the longest backoff of crashing containers. With KubeletCrashLoopBackOffMax the longest is
     # the configuration's, 5 minutes by default.

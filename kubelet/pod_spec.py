@@ -5,6 +5,7 @@ from kubeskew.apimachinery.pod_resources import is_sidecar, needed_at_once
 from kubeskew.apimachinery.quantity import Quantity
 
 DEFAULT_GRACE_SECONDS = 30
+RESTART_ALL = "RestartAllContainers"  # the action of a rule for a container's end
 
 
 def uid_of(pod: Object) -> str:

@@ -249,6 +249,7 @@ PASSING_TIME = {
     ("dra/binding-conditions.yaml", "a pod waits for its device"): ["6s"],
     ("dra/control-plane.yaml", "must apply per-node permission checks"): ["2s"],
     ("dra/churn.yaml", "a class, a template and a quota wait for a minute"): ["65s"],
+    ("upgrade/init-container-devices.yaml", "the pod with an init container runs on"): ["8s"],
     ("kep-5004/names.yaml", "a class gives a name to the devices of a driver"): ["1100ms"],
     ("kep-4815/stages.yaml", "its components change, and the pods live on"): [
         "($hop.to == '1.35' && $hop.direction == 'upgrade' && '3s' || '0s')"

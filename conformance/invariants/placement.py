@@ -19,8 +19,9 @@ from kubeskew.conformance.invariants.invariant import (
     Tolerance,
 )
 
-# What kubelets say of pods that they do not admit (kubernetes/pkg/kubelet/lifecycle, 1.36).
-_REFUSALS = (
+# What kubelets say of pods that they do not admit for what a scheduler judges by, too
+# (kubernetes/pkg/kubelet/lifecycle, 1.36).
+UNFIT = (
     "OutOf",
     "UnexpectedAdmissionError",
     "NodeAffinity",
@@ -80,7 +81,7 @@ class BoundIsAdmitted(SafetyInvariant):
         if (
             status.get("phase") != "Failed"
             or old.get("phase") not in (None, "Pending")
-            or not reason.startswith(_REFUSALS)
+            or not reason.startswith(UNFIT)
         ):
             return
         if uid_of(pod) in self._bound and _offers(self._bound[uid_of(pod)]) == _offers(

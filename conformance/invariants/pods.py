@@ -14,14 +14,29 @@ from kubeskew.apimachinery.clock import micro_timestamp, parse_timestamp, timest
 from kubeskew.apimachinery.objects import ObjectView, object_key
 from kubeskew.apimachinery.pod_resources import is_terminal
 from kubeskew.conformance.evidence.aspects import results
-from kubeskew.conformance.evidence.log import uid_of
+from kubeskew.conformance.evidence.log import KUBELET, uid_of
 from kubeskew.conformance.evidence.nodes import ContainerEvent, DriverCall, NodeRecords
 from kubeskew.conformance.invariants.cluster import Change, Cluster, condition, controller, is_deleting, named
 from kubeskew.conformance.invariants.devices import CLAIMS, PodLives
 from kubeskew.conformance.invariants.invariant import USUAL, Evidence, Tolerance
+from kubeskew.conformance.invariants.placement import UNFIT
 
 _NEVER = "9999"  # after every time
 _WORKLOADS = {"ReplicaSet": "replicasets.apps", "StatefulSet": "statefulsets.apps"}
+# The reasons of events about pods that a kubelet does not admit (kubernetes/pkg/kubelet/lifecycle, 1.36).
+_REFUSALS = (
+    *UNFIT,
+    "AppArmor",
+    "EmptyPodSharedPoolError",
+    "InitContainerRestartPolicyForbidden",
+    "PodFeatureUnsupported",
+    "PodLevelResourcesNotSupported",
+    "PodOSNotSupported",
+    "PodOSSelectorNodeLabelDoesNotMatch",
+    "SupplementalGroupsPolicyNotSupported",
+    "SysctlForbidden",
+    "TaintToleration",
+)
 _PROBES = ("livenessProbe", "startupProbe", "lifecycle")
 
 
@@ -98,6 +113,7 @@ class _Life:
     may_stop_since: str = ""  # deleted, finished or changed from then on
     deadline: str = ""  # its kubelet stops it then, and reports it only when its containers have ended
     is_reported: bool = False  # its kubelet failed it while it ran; then its containers stop
+    ended: int = 0  # the revision at which it was no longer running, but had ended
     probed: set[str] = field(default_factory=set)
 
 
@@ -123,6 +139,8 @@ class RunningUndisturbed:
         if write.resource == CLAIMS:
             self._prepared.see(write.value)
             yield from _taken_off(change, cluster, self._pods)
+        if write.resource == "events":
+            yield from self._refused(change, cluster)
         if write.resource != "pods":
             return
         pod = write.value
@@ -139,13 +157,34 @@ class RunningUndisturbed:
             return
         if is_deleting(pod) and not is_deleting(before):
             yield from self._replaced(change, before, life, cluster)
+        if _running(before) and is_terminal(pod):
+            life.ended = write.revision
         if is_terminal(before) and _phase(pod) != _phase(before):
             yield f"{change.text} had ended as {_phase(before)}, and is {_phase(pod)}"
-        if _running(before) and _failed_by_kubelet(pod) and not is_deleting(before):
+        failed = _running(before) and _failed_by_kubelet(pod) and not is_deleting(before)
+        if failed and not life.is_reported:
             status = pod.get("status") or {}
             why = f"{status['reason']}: {status.get('message')}"
             life.is_reported = True
             yield f"{change.text} ran and was failed by its kubelet: {why}"
+
+    def _refused(self, change: Change, cluster: Cluster) -> Iterator[str]:
+        """Reports a running pod that a kubelet which starts does not admit again. Its containers end then,
+        and the pod's phase is theirs."""
+        event = change.write.value
+        about, reason = event.get("involvedObject") or {}, str(event.get("reason"))
+        pod = cluster.get("pods", change.write.namespace, str(about.get("name")))
+        if change.now is None or pod is None or uid_of(pod) != about.get("uid"):
+            return
+        life = self._lives.get(uid_of(pod))
+        by_kubelet = (event.get("source") or {}).get("component") == "kubelet"
+        if life is None or life.is_reported or not (by_kubelet and reason.startswith(_REFUSALS)):
+            return
+        if _ran_at_start(pod, life, cluster) and not is_deleting(pod):
+            life.is_reported = True
+            write = f"written by {change.write.by} at revision {change.write.revision}"
+            why = f"{reason}: {event.get('message')}"
+            yield f"{named(pod)} ({write}) ran and was refused by its kubelet: {why}"
 
     def _replaced(self, change: Change, before: ObjectView, life: _Life, cluster: Cluster) -> Iterator[str]:
         """Reports a running pod that its workload deletes without a change of the workload."""
@@ -189,6 +228,12 @@ class RunningUndisturbed:
     def _is_before(self, time: str, since: str) -> bool:
         """The clocks of a node and of an API server may differ."""
         return parse_timestamp(time) + self._skew < parse_timestamp(since)
+
+
+def _ran_at_start(pod: ObjectView, life: _Life, cluster: Cluster) -> bool:
+    """The event of a refusal may come after the end of what its kubelet found running."""
+    start = cluster.components.get(KUBELET + str((pod.get("spec") or {}).get("nodeName")))
+    return _running(pod) or (start is not None and life.ended > start.revision)
 
 
 def _stopped(life: _Life, event: ContainerEvent) -> str:

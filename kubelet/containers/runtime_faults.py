@@ -34,6 +34,7 @@ from kubeskew.kubelet.containers.runtime_service import (
     LogLine,
     PodSandboxConfig,
     RuntimeService,
+    RuntimeStatus,
 )
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
 from kubeskew.kubelet.protocols.grpc_calls import RpcError
@@ -114,6 +115,10 @@ class FaultyRuntime:
     @property
     def version(self) -> str:
         return self._runtime.version
+
+    @property
+    def status(self) -> RuntimeStatus:
+        return self._runtime.status
 
     @property
     def on_change(self) -> Callable[[str], None]:

@@ -262,6 +262,25 @@ class ImageService(Protocol):
         ...
 
 
+class RuntimeHandler(NamedTuple):
+    """A handler that a RuntimeClass may name; the name of the default one is empty."""
+
+    name: str
+    recursive_read_only_mounts: bool = False
+    user_namespaces: bool = False
+
+
+class RuntimeStatus(NamedTuple):
+    """The runtime's own account of itself, as a node's status shows it."""
+
+    handlers: tuple[RuntimeHandler, ...]
+    supplemental_groups_policy: bool | None  # None: it says nothing about its features
+
+
+# Of the runtimes that are kubeskew's own.
+OWN_STATUS = RuntimeStatus((RuntimeHandler(""),), supplemental_groups_policy=True)
+
+
 class RuntimeService(Protocol):
     """Runs the pods of one node. Records change only by these calls and by what containers do themselves.
 
@@ -279,6 +298,11 @@ class RuntimeService(Protocol):
     @property
     def version(self) -> str:
         """NAME://VERSION, as nodes show it; known once it is loaded."""
+        ...
+
+    @property
+    def status(self) -> RuntimeStatus:
+        """Its handlers and features, as it said last; known once it is loaded."""
         ...
 
     def problem(self) -> str:

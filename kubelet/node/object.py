@@ -15,10 +15,12 @@ from kubeskew.apimachinery.conditions import transition_time
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.pod_resources import is_extended_resource
 from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.kubelet.containers.runtime_service import OWN_STATUS, RuntimeHandler, RuntimeStatus
 from kubeskew.kubelet.containers.sandbox import RUNTIME_VERSION
 from kubeskew.kubelet.device_managers import PluginCapacity
-from kubeskew.kubelet.features import KubeletFeatures
+from kubeskew.kubelet.features import DeclaredFeatures, KubeletFeatures
 from kubeskew.kubelet.node.config import NodeConfig
+from kubeskew.kubelet.resourcemanagers.cpu import STATIC
 
 NOT_READY_TAINT = "node.kubernetes.io/not-ready"
 
@@ -38,6 +40,8 @@ OWNED_FIELDS = (
     "daemonEndpoints",
     "nodeInfo",
     "features",
+    "runtimeHandlers",
+    "declaredFeatures",
 )
 
 
@@ -85,6 +89,7 @@ def node_status(
     *,
     not_ready: str,
     runtime_version: str = RUNTIME_VERSION,
+    runtime: RuntimeStatus = OWN_STATUS,
     port: int,
     now: datetime,
 ) -> Object:
@@ -114,15 +119,50 @@ def node_status(
         ],
         "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
         "nodeInfo": _node_info(config.name, features, runtime_version),
-        **_node_features(present, features),
+        **_kept_without_gates(present),
+        **_runtime_handlers(runtime, features),
+        **_node_features(runtime, features),
+        **_declared_features(config, features.declared),
     }
 
 
-def _node_features(present: Mapping[str, Any], features: KubeletFeatures) -> Object:
-    """Without the gate, an earlier report stays (nodestatus/setters.go, NodeFeatures)."""
-    if features.supplemental_groups_policy:
-        return {"features": {"supplementalGroupsPolicy": True}}
-    return {"features": present["features"]} if present.get("features") else {}
+def _kept_without_gates(present: Mapping[str, Any]) -> Object:
+    """An earlier report stays where the gate is off that has it made (nodestatus/setters.go)."""
+    kept = ("features", "runtimeHandlers", "declaredFeatures")
+    return {name: present[name] for name in kept if present.get(name)}
+
+
+def _runtime_handlers(runtime: RuntimeStatus, features: KubeletFeatures) -> Object:
+    if not features.runtime_handlers:
+        return {}
+    return {"runtimeHandlers": [_handler(each, features) for each in runtime.handlers]}
+
+
+def _handler(handler: RuntimeHandler, features: KubeletFeatures) -> Object:
+    can = {"recursiveReadOnlyMounts": handler.recursive_read_only_mounts}
+    if features.handlers_say_user_namespaces:
+        can["userNamespaces"] = handler.user_namespaces
+    return {"name": handler.name, "features": can}
+
+
+def _node_features(runtime: RuntimeStatus, features: KubeletFeatures) -> Object:
+    if not features.supplemental_groups_policy or runtime.supplemental_groups_policy is None:
+        return {}
+    return {"features": {"supplementalGroupsPolicy": runtime.supplemental_groups_policy}}
+
+
+def _declared_features(config: NodeConfig, declared: DeclaredFeatures) -> Object:
+    """None declared leaves the field as it is (kubelet_node_status.go)."""
+    static = config.cpu_manager_policy == STATIC
+    names = {
+        "ExtendWebSocketsToKubelet": declared.web_sockets,
+        "GuaranteedQoSPodCPUResize": declared.exclusive_cpu_resize if static else declared.cpu_resize,
+        "InPlacePodLevelResourcesVerticalScaling": declared.pod_level_resize,
+        "InPlacePodVerticalScalingInitContainers": declared.init_container_resize,
+        "RestartAllContainersOnContainerExits": declared.restarts_all,
+    }
+    found = [name for name, is_declared in names.items() if is_declared]
+    return {"declaredFeatures": found} if declared.declares and found else {}
 
 
 def _allocatable_elsewhere(present: Mapping[str, Any], capacity: Mapping[str, str]) -> dict[str, str]:

@@ -18,6 +18,7 @@ from kubeskew.apimachinery.clock import Clock, Entropy, micro_timestamp
 from kubeskew.apimachinery.conditions import is_condition_true
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
+from kubeskew.kubelet.containers.runtime_service import OWN_STATUS, RuntimeStatus
 from kubeskew.kubelet.containers.sandbox import RUNTIME_VERSION
 from kubeskew.kubelet.device_managers import DevicePlugins
 from kubeskew.kubelet.features import KubeletFeatures
@@ -185,6 +186,7 @@ class NodeStatusReporter:
         plugins: DevicePlugins,
         not_ready: Callable[[], str] = str,
         runtime_version: Callable[[], str] = lambda: RUNTIME_VERSION,
+        runtime_status: Callable[[], RuntimeStatus] = lambda: OWN_STATUS,
     ) -> None:
         """`not_ready` says why the node is not ready; empty while it is."""
         self._client = client
@@ -196,6 +198,7 @@ class NodeStatusReporter:
         self._plugins = plugins
         self._not_ready = not_ready
         self._runtime_version = runtime_version
+        self._runtime_status = runtime_status
         self._woken = asyncio.Event()
         self._node: Object = initial_node(config, {})
         self._reported_at: float | None = None
@@ -265,6 +268,7 @@ class NodeStatusReporter:
             self._plugins.capacity(),
             not_ready=not_ready,
             runtime_version=self._runtime_version(),
+            runtime=self._runtime_status(),
             port=self.port,
             now=self._clock.now(),
         )

@@ -29,7 +29,6 @@ from kubeskew.kubelet.pods.sync_periods import SyncEnd, differ_semantically
 from kubeskew.kubelet.pods.volume_sync import RETRY_SECONDS as VOLUME_RETRY_SECONDS
 from kubeskew.kubelet.pods.volume_sync import VolumeSync
 from kubeskew.kubelet.status.pod_status import (
-    RESTART_ALL,
     View,
     WaitingReason,
     pod_status,
@@ -44,6 +43,7 @@ log = logging.getLogger(__name__)
 
 _RELIST_SECONDS = 1.0  # genericPlegRelistPeriod: the ends of containers are not noticed sooner
 _COLLECTION_SECONDS = 60.0  # ContainerGCPeriod
+_ORPHAN_GRACE = 2  # seconds, of a pod that was started but is not known (kubelet_pods.go, HandlePodCleanups)
 _EVICTION_GRACE = 1  # seconds (eviction_manager.go, immediateEvictionGracePeriodSeconds)
 _SANDBOX_CHANGED = "Pod sandbox changed, it will be killed and re-created."
 _DEADLINE = "Pod was active on the node longer than the specified deadline"
@@ -95,6 +95,7 @@ class PodWorker:
         self._wake = asyncio.Event()
         self._gone = False  # the object is deleted
         self._rejected = False
+        self._rejection: Object = {}  # reason and message, if it ran already
         self._forgotten = False  # nobody ends its deletion
         self._done = is_terminal(pod)
         self._killed = False  # terminating has begun
@@ -165,13 +166,20 @@ class PodWorker:
         self._wake.set()
 
     def reject(self, reason: str, message: str) -> None:
-        """Marks the pod as refused by the node (before `run`)."""
-        self._rejected = self._done = True
+        """Marks the pod as refused by the node (before `run`). One that an earlier kubelet has started is
+        ended first, and keeps its phase until then."""
+        self._rejected = True
         services = self._services
         self._forgotten = services.features.admission.forgets_rejected and pod_spec.is_deleted(self.pod)
         services.metrics.admission_rejections.labels(reason).inc()
         services.recorder.event(self.pod, "Warning", reason, message)
-        rejected = rejected_status(self.pod, reason, message, services.clock.now(), services.features)
+        rejected = rejected_status(self.pod, reason, message, self._start_time, services.features)
+        sandbox = services.runtime.sandbox(self.uid)
+        self._done = self._done or sandbox is None or not sandbox.ready
+        if not self._done:
+            self._killed = True
+            self._rejection = {name: rejected.pop(name) for name in ("reason", "message")}
+            rejected["phase"] = (self.pod.get("status") or {}).get("phase", "Pending")
         services.statuses.put(self.pod, rejected)
 
     # -- the loop
@@ -307,7 +315,7 @@ class PodWorker:
             latest = sandbox.latest(spec["name"])
             if latest is None or latest.running(now) or latest.id in self._killer.removed:
                 continue
-            if restart_action(spec, latest.exit_code) == RESTART_ALL:
+            if restart_action(spec, latest.exit_code) == pod_spec.RESTART_ALL:
                 return True
         return False
 
@@ -465,14 +473,19 @@ class PodWorker:
         await services.volumes.tear_down(self.uid)
         if not self._done and not self._gone:
             status = self._status(sandbox, services.clock.now(), ended=True)
+            if status["phase"] == "Failed":  # which its containers may belie: they ended as they did
+                status |= self._rejection
             services.statuses.put(self.pod, status)
         self._settled = True
         return 0
 
     def _ending_pod(self) -> Object:
-        if not self._evicted:
+        if self._rejected:
+            grace = _ORPHAN_GRACE
+        elif self._evicted:
+            grace = min(_EVICTION_GRACE, pod_spec.grace_seconds(self.pod))
+        else:
             return self.pod
-        grace = min(_EVICTION_GRACE, pod_spec.grace_seconds(self.pod))
         return {**self.pod, "metadata": {**self.pod["metadata"], "deletionGracePeriodSeconds": grace}}
 
     def _read_messages(self, sandbox: Sandbox, now: datetime) -> None:

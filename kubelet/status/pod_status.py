@@ -21,7 +21,6 @@ from kubeskew.kubelet.containers.acting import PREFIX
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
 from kubeskew.kubelet.features import KubeletFeatures
 
-RESTART_ALL = "RestartAllContainers"  # the action of a rule
 _RESTARTING_ALL = "RestartingAllContainers"
 _REMOVED = "The container is removed because RestartAllContainers in place"
 _UNKNOWN = "The container could not be located when the pod was terminated"
@@ -202,7 +201,7 @@ def pod_conditions(
 
 def _could_restart_all(pod: Object) -> bool:
     specs = [*pod_spec.init_containers(pod), *pod_spec.containers(pod)]
-    return any(rule.get("action") == RESTART_ALL for spec in specs for rule in _rules(spec))
+    return any(rule.get("action") == pod_spec.RESTART_ALL for spec in specs for rule in _rules(spec))
 
 
 def _restarting_all(phase: str, restarts_all: bool) -> dict[str, str]:
@@ -369,14 +368,14 @@ def pod_status(pod: Object, sandbox: Sandbox | None, view: View, features: Kubel
 
 
 def rejected_status(
-    pod: Object, reason: str, message: str, now: datetime, features: KubeletFeatures
+    pod: Object, reason: str, message: str, start_time: str, features: KubeletFeatures
 ) -> Object:
     """Makes the status of a pod that its node does not admit (kubelet.go, rejectPod)."""
     status = {
         "phase": "Failed",
         "reason": reason,
         "message": f"Pod was rejected: {message}",
-        "startTime": timestamp(now),
+        "startTime": start_time,
     }
     if features.rejected_pods_keep_qos_class:
         status["qosClass"] = pod_spec.qos_class(pod)
@@ -457,7 +456,7 @@ def should_restart(pod: Object, spec: Object, exit_code: int, features: KubeletF
     policy = pod_spec.restart_policy(pod)
     if features.container_restart_rules and spec.get("restartPolicy"):
         action = restart_action(spec, exit_code)
-        if action == "Restart" or (action == RESTART_ALL and features.restarts_all):
+        if action == "Restart" or (action == pod_spec.RESTART_ALL and features.restarts_all):
             return True
         policy = spec["restartPolicy"]
     return policy == "Always" or (policy == "OnFailure" and exit_code != 0)

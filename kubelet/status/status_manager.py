@@ -28,6 +28,8 @@ _REPLACED = frozenset({"hostIPs", "podIPs", "volumesAttached"})
 _OPTIONAL = ("reason", "message")
 # Conditions that only the kubelet writes, and removes when they no longer apply.
 _PASSING = frozenset({"PodResizePending", "PodResizeInProgress"})
+# Those that it has of each pod; one that was not admitted has none (pkg/kubelet/types/pod_status.go).
+_LASTING = frozenset({"PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"})
 log = logging.getLogger(__name__)
 
 
@@ -59,7 +61,8 @@ def _merged(name: str, old: Sequence[Object], new: Sequence[Object]) -> Object:
     before = {entry[key]: entry for entry in old}
     changed = [entry for entry in new if not _same(before.get(entry[key]), entry)]
     ours = {entry[key] for entry in new}
-    over = [kind for kind in before if kind in _PASSING and kind not in ours]
+    removable = _PASSING if new else _PASSING | _LASTING
+    over = [kind for kind in before if kind in removable and kind not in ours]
     if not (changed or over):
         return {}
     order = [*new, *(entry for entry in old if entry[key] not in {*ours, *over})]

@@ -23,7 +23,8 @@ def ran(pod: str, by: str, why: str) -> str:
 
 
 def failed(pod: str, by: str, why: str) -> str:
-    return ran(pod, by, f"ran and was failed by its kubelet: {why}")
+    """Says what an event does, which has no `Pod was rejected`."""
+    return ran(pod, by, f"ran and was refused by its kubelet: {why.replace('Pod was rejected: ', '')}")
 
 
 def refused(pod: str, by: str, why: str) -> str:
@@ -229,6 +230,8 @@ CHANGES = [
     ("I06 ", "I05 "),
     ("I17 ", "I16 "),
 ]
+REJECTED = "Pod was rejected: "  # in statuses, not in events
+CHANGES += [(old.replace(REJECTED, ""), new.replace(REJECTED, "")) for old, new in CHANGES if REJECTED in old]
 
 
 @cache

@@ -282,3 +282,21 @@ def test_resources_of_whole_pods_need_the_gate(minor, on, resources, refused):
     rejection = admit(pod(resources=resources), NODE, [], rules)
     text = "PodLevelResources feature gate is disabled"
     assert rejection == (("PodLevelResourcesNotSupported", text) if refused else None)
+
+
+@pytest.mark.parametrize(
+    ("minor", "gates", "refused"),
+    [
+        (35, {}, False),
+        (35, {"NodeDeclaredFeatures": True}, True),
+        (36, {}, False),
+        (36, {"RestartAllContainersOnContainerExits": False}, True),
+    ],
+)
+def test_pods_need_features_that_the_node_declares(minor, gates, refused):
+    """A node that declares its features refuses a pod whose containers all restart together without that."""
+    rules = KubeletFeatures.of(FeatureGates(Version(minor), gates)).admission
+    container = {"name": "c", "restartPolicyRules": [{"action": "RestartAllContainers"}]}
+    rejection = admit(pod(containers=[container]), NODE, [], rules)
+    text = "Pod requires node features that are not available: RestartAllContainersOnContainerExits"
+    assert rejection == (("PodFeatureUnsupported", text) if refused else None)

@@ -22,10 +22,12 @@ from kubeskew.kubelet.containers.cri.log_files import LogFiles
 from kubeskew.kubelet.containers.cri.records import ContainerRecord, Records, SandboxRecord
 from kubeskew.kubelet.containers.runtime_faults import RuntimeFaults
 from kubeskew.kubelet.containers.runtime_service import (
+    OWN_STATUS,
     CommandTimeoutError,
     ContainerRuntimeError,
     ContainerStats,
     ImageService,
+    RuntimeHandler,
     RuntimeService,
 )
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
@@ -207,8 +209,10 @@ class RuntimeServer:
         ]
         return messages.StatusResponse(
             status=messages.RuntimeStatus(conditions=ready),
-            runtime_handlers=[messages.RuntimeHandler(name="")],
-            features=messages.RuntimeFeatures(supplemental_groups_policy=True),
+            runtime_handlers=[_handler(each) for each in OWN_STATUS.handlers],
+            features=messages.RuntimeFeatures(
+                supplemental_groups_policy=OWN_STATUS.supplemental_groups_policy or False
+            ),
         )
 
     async def runtime_config(self, _request: messages.RuntimeConfigRequest) -> messages.RuntimeConfigResponse:
@@ -686,3 +690,11 @@ def _refusals() -> Any:
 
 def raise_unknown(text: str, error: Exception) -> NoReturn:
     raise RpcError(grpc.StatusCode.UNKNOWN, text) from error
+
+
+def _handler(handler: RuntimeHandler) -> messages.RuntimeHandler:
+    features = messages.RuntimeHandlerFeatures(
+        recursive_read_only_mounts=handler.recursive_read_only_mounts,
+        user_namespaces=handler.user_namespaces,
+    )
+    return messages.RuntimeHandler(name=handler.name, features=features)

@@ -48,6 +48,7 @@ from kubeskew.kubelet.containers.host.specification import (
 )
 from kubeskew.kubelet.containers.host.users import NETWORK, User, capabilities_of, user_of
 from kubeskew.kubelet.containers.runtime_service import (
+    OWN_STATUS,
     CommandResult,
     CommandStreams,
     ContainerConfig,
@@ -84,6 +85,7 @@ class HostRuntime:
     runs_programs = True
     is_remote = False
     version = RUNTIME_VERSION
+    status = OWN_STATUS
 
     def __init__(
         self,

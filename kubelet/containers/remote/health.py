@@ -6,6 +6,7 @@ container/runtime.go, 1.31 to 1.36.
 
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.go_formats import SECOND, duration_text
+from kubeskew.kubelet.containers.runtime_service import RuntimeHandler, RuntimeStatus
 from kubeskew.kubelet.protocols.messages import cri_v1_pb2 as messages
 
 STATUS_SECONDS = 5.0  # between two questions
@@ -46,6 +47,16 @@ class RuntimeState:
             found.append(f"PLEG is not healthy: pleg was last seen active {ago} ago; threshold is {limit}")
         found += [text for text in (self._runtime, self._network) if text]
         return found[0] if len(found) == 1 else f"[{', '.join(found)}]" if found else ""
+
+
+def runtime_status(answer: messages.StatusResponse) -> RuntimeStatus:
+    """Reads a runtime's handlers and features (kuberuntime/helpers.go, toKubeRuntimeStatus)."""
+    handlers = tuple(
+        RuntimeHandler(each.name, each.features.recursive_read_only_mounts, each.features.user_namespaces)
+        for each in answer.runtime_handlers
+    )
+    groups = answer.features.supplemental_groups_policy if answer.HasField("features") else None
+    return RuntimeStatus(handlers, supplemental_groups_policy=groups)
 
 
 def _text(status: messages.RuntimeStatus, kind: str, before: str) -> str:

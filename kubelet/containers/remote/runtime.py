@@ -30,7 +30,7 @@ from kubeskew.kubelet.containers import log_reader
 from kubeskew.kubelet.containers.http_client import StreamConnection
 from kubeskew.kubelet.containers.remote import log_rotation, requests
 from kubeskew.kubelet.containers.remote.calls import SECONDS, RuntimeCalls
-from kubeskew.kubelet.containers.remote.health import STATUS_SECONDS, RuntimeState
+from kubeskew.kubelet.containers.remote.health import STATUS_SECONDS, RuntimeState, runtime_status
 from kubeskew.kubelet.containers.remote.images import RemoteImages
 from kubeskew.kubelet.containers.remote.measured_use import MeasuredUse
 from kubeskew.kubelet.containers.remote.pod_cache import Listed, PodCache, RequestFiles
@@ -48,6 +48,7 @@ from kubeskew.kubelet.containers.runtime_service import (
     ContainerStats,
     LogLine,
     PodSandboxConfig,
+    RuntimeStatus,
 )
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
 from kubeskew.kubelet.files import UNJOURNALLED, StateFiles
@@ -124,6 +125,7 @@ class RemoteRuntime:
         self._requests = RequestFiles(place.requests, files)
         self._cache = PodCache(self._calls, self._requests, self._label, place.address, clock)
         self._state = RuntimeState(clock)
+        self._status = RuntimeStatus((), supplemental_groups_policy=None)
         self._version = messages.VersionResponse()
         self._list_failures, self._status_failures = FailureLog(log, clock), FailureLog(log, clock)
         self._garbage_failures = FailureLog(log, clock)
@@ -144,6 +146,10 @@ class RemoteRuntime:
     @property
     def version(self) -> str:
         return f"{self._version.runtime_name}://{self._version.runtime_version}"
+
+    @property
+    def status(self) -> RuntimeStatus:
+        return self._status
 
     def problem(self) -> str:
         threshold = _EVENTED_THRESHOLD if self._follows_events else _RELIST_THRESHOLD
@@ -232,7 +238,9 @@ class RemoteRuntime:
 
     async def _ask_status(self) -> None:
         """Raises RpcError."""
-        self._state.noted((await self._calls.call("Status", messages.StatusRequest())).status)
+        answer = await self._calls.call("Status", messages.StatusRequest())
+        self._state.noted(answer.status)
+        self._status = runtime_status(answer)
 
     # -- reading
 

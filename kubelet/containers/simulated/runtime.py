@@ -23,6 +23,7 @@ from kubeskew.kubelet.containers.acting import Behaviour
 from kubeskew.kubelet.containers.event_log import STOPPED, ContainerEvents
 from kubeskew.kubelet.containers.image_entries import ImageEntries, entry_for, fits
 from kubeskew.kubelet.containers.runtime_service import (
+    OWN_STATUS,
     CommandResult,
     CommandStreams,
     CommandTimeoutError,
@@ -103,6 +104,7 @@ class SimulatedRuntime:
     runs_programs = False
     is_remote = False
     version = RUNTIME_VERSION
+    status = OWN_STATUS
 
     def __init__(
         self,

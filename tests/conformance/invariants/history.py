@@ -14,6 +14,7 @@ from kubeskew.conformance.invariants.judgement import check
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 KINDS = {
     "pods": ("v1", "Pod"),
+    "events": ("v1", "Event"),
     "nodes": ("v1", "Node"),
     "services": ("v1", "Service"),
     "resourcequotas": ("v1", "ResourceQuota"),

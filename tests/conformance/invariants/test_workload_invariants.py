@@ -77,6 +77,33 @@ def test_a_pod_that_ran_is_refused_once():
     ]
 
 
+@pytest.mark.parametrize("ended", ["while it runs", "before the event", "before the restart"])
+def test_a_pod_that_ran_is_refused_and_has_the_phase_of_its_containers(ended):
+    """I06 reports a pod that ran when its kubelet started and refused it, by the event that says so."""
+    spec = {"nodeName": "n1", "containers": [{"name": "c"}]}
+    log = bind(History(*ALL)).write("pods", "p", spec=spec, status=RUNNING)
+    done = {"spec": spec, "status": {"phase": "Succeeded"}, "by": "kubelet/n1 1.36"}
+    if ended == "before the restart":
+        log.write("pods", "p", **done)
+    log.component("kubelet/n1")
+    if ended == "before the event":
+        log.write("pods", "p", **done)
+    about = {"kind": "Pod", "name": "p", "uid": "Pod-p"}
+    log.write(
+        *("events", "p.1"),
+        by="kubelet/n1 1.36",
+        involvedObject=about,
+        source={"component": "kubelet"},
+        reason="OutOfcpu",
+        message="no cpu",
+    )
+    stopped = ContainerEvent(at(log.now), "n1", "Pod-p", "c", "id", "stopped")
+    found = [text for text in log.broken(containers=[stopped]) if text.startswith("I06")]
+    assert ["refused by its kubelet: OutOfcpu: no cpu" in text for text in found] == (
+        [True] if ended != "before the restart" else []
+    )
+
+
 def test_a_running_container_is_not_stopped_by_itself():
     """I06 reports a container that a kubelet stopped, unless its pod is deleted."""
     stopped = ContainerEvent(at(5), "n1", "Pod-p", "c", "id", "stopped")

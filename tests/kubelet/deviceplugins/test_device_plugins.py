@@ -87,6 +87,16 @@ async def rejected(node, name):
     return pod["status"]["message"]
 
 
+async def ended_and_refused(node, name, phase):
+    """The pod was running when its kubelet started, which did not admit it again."""
+    pod = await node.until_pod(lambda status: status.get("phase") not in {"Pending", "Running"}, name, 10)
+    assert pod["status"]["phase"] == phase
+    assert all("terminated" in each["state"] for each in pod["status"]["containerStatuses"])
+    reason = "UnexpectedAdmissionError"
+    assert pod["status"].get("reason") == (reason if phase == "Failed" else None)
+    return [message for why, message in await node.events() if why == reason]
+
+
 async def test_capacity_follows_the_plugins_list(node, plugin):
     """Capacity counts all devices, allocatable the healthy ones; shrinking and growing shows at once."""
     await node.start()
@@ -182,7 +192,8 @@ async def test_a_container_that_does_not_run_gets_no_device_before_its_plugin_is
     await node.until_pod(lambda status: status.get("containerStatuses"))
     await node.kill()
     await node.start()
-    assert "no healthy devices present; cannot allocate unhealthy devices" in await rejected(node, "pod-1")
+    (message,) = await ended_and_refused(node, "pod-1", "Succeeded")
+    assert "no healthy devices present; cannot allocate unhealthy devices" in message
     assert devices(node) == {"again": "gpu-0", "main": "gpu-1"}
 
 
@@ -315,7 +326,8 @@ async def test_a_plugin_may_show_itself_in_the_registry(node, directory):
 
 @pytest.mark.parametrize("version", ["1.34", "1.36"])
 async def test_a_restart_rejects_pods_whose_init_containers_had_devices(node, plugin, version):
-    """A restart rejects the pod, as upstream does (issue 124345): only running containers are spared."""
+    """A restart rejects the pod, as upstream does (issue 124345): only running containers are spared. What
+    runs is ended, and the phase is that of containers that ended well."""
     await node.start(version)
     await published(node, "2", "2")
     await node.create(containers=[using(1)], initContainers=[using(1, "init", command=["true"])])
@@ -323,8 +335,25 @@ async def test_a_restart_rejects_pods_whose_init_containers_had_devices(node, pl
     await node.kill()
     await plugin.stop()
     await node.start(version)
-    why = f"no healthy devices present; cannot allocate unhealthy devices {GPU}"
-    assert why in await rejected(node, "pod-1")
+    (message,) = await ended_and_refused(node, "pod-1", "Succeeded")
+    assert f"no healthy devices present; cannot allocate unhealthy devices {GPU}" in message
+
+
+async def test_a_pod_that_a_restart_rejects_has_failed_if_a_container_has(node, plugin):
+    """The status has the reason of the refusal then, as both name one phase."""
+    await node.start()
+    await published(node, "2", "2")
+    failing = {"name": "failing", "image": "x", "command": ["sh", "-c", "exit 3"]}
+    await node.create(
+        containers=[using(1), failing],
+        initContainers=[using(1, "init", command=["true"])],
+        restartPolicy="Never",
+    )
+    await node.until_pod(lambda status: "exitCode" in str(status.get("containerStatuses")))
+    await node.kill()
+    await plugin.stop()
+    await node.start()
+    assert await ended_and_refused(node, "pod-1", "Failed")
 
 
 @pytest.mark.parametrize(("version", "reason"), [("1.34", f"OutOf{GPU}"), ("1.35", None)])

@@ -165,6 +165,15 @@ A, B = {"type": "A", "status": "True"}, {"type": "B", "status": "False", "reason
             },
             id="added and changed",
         ),
+        pytest.param(
+            {"conditions": [{"type": "PodScheduled", "status": "True"}, A]},
+            {},
+            {
+                "$setElementOrder/conditions": [{"type": "A"}],
+                "conditions": [{"$patch": "delete", "type": "PodScheduled"}],
+            },
+            id="none of a pod that is not admitted",
+        ),
         pytest.param({"theirs": 1}, {"theirs": 2}, {}, id="not ours"),
     ],
 )
@@ -187,12 +196,12 @@ def test_the_status_of_a_pod_that_is_not_admitted(minor, gates, more):
     """It has the QoS class since 1.32, and the generation where that is tracked."""
     features = KubeletFeatures.of(FeatureGates(Version(minor), gates))
     pod = {"metadata": {"generation": 2}, "spec": {"containers": [{"name": "c"}]}}
-    moment = datetime(2026, 1, 1, tzinfo=UTC)
-    assert rejected_status(pod, "NodePorts", "no", moment, features) == {
+    start = "2026-01-01T00:00:00Z"
+    assert rejected_status(pod, "NodePorts", "no", start, features) == {
         "phase": "Failed",
         "reason": "NodePorts",
         "message": "Pod was rejected: no",
-        "startTime": "2026-01-01T00:00:00Z",
+        "startTime": start,
         **more,
     }
 

@@ -32,6 +32,7 @@ from kubeskew.apimachinery.process.network_agent import (
 from kubeskew.kubelet.containers.host.network import keeper_process, nftables
 from kubeskew.kubelet.containers.host.network.dns_server import NameServer
 from kubeskew.kubelet.containers.host.network.endpoints import SERVICE_NAME
+from kubeskew.kubelet.containers.host.network.health_checks import HealthChecks, checks_of
 from kubeskew.kubelet.containers.host.network.policies import rules_of_pods
 from kubeskew.kubelet.containers.host.network.service_ports import (
     CLUSTER,
@@ -98,6 +99,7 @@ class NetworkComponent:
         self._pods = self._informers.informer(PODS)
         self._pods.add_index(_ADDRESS, lambda pod: [(pod.get("status") or {}).get("podIP") or ""])
         self._proxy = ServiceProxy(self._agent, self._node_of, environment.clock, environment.entropy)
+        self._checks = HealthChecks()
         self._names = NameServer(self._tables)
         self._changed = asyncio.Event()
         self._is_serving = False
@@ -133,6 +135,7 @@ class NetworkComponent:
         finally:
             await self._informers.stop()
             await self._proxy.close()
+            await self._checks.close()
             await self._names.stop()
             with self._keeping:
                 if self._kept is not None:
@@ -158,7 +161,9 @@ class NetworkComponent:
                 self._outside,
                 frozenset({DNS_ADDRESS}),
             )
-            await self._proxy.sync(await self._left_by_kernel(wanted, nodes))
+            left = await self._left_by_kernel(wanted, nodes)
+            checks = await self._checks.sync(checks_of(self._tables.services(), self._tables, nodes))
+            await self._proxy.sync({**checks, **left})
             self._is_serving = True
             await self._changed.wait()
             await clock.sleep(_COALESCE_SECONDS)
