@@ -43,7 +43,7 @@ from kubeskew.apiserver.registry.generic.field_managers import field_manager
 from kubeskew.apiserver.registry.generic.services import RegistryServices
 from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext, strategies_of
 from kubeskew.apiserver.storage.encoding import loads
-from kubeskew.apiserver.storage.interfaces import RevisionMismatchError, StorageError, Store
+from kubeskew.apiserver.storage.interfaces import Others, RevisionMismatchError, StorageError, Store
 from kubeskew.apiserver.storage.records import Author, Change, Entry, Event, Key, Verb
 from kubeskew.apiserver.unreadable import (
     UnreadableError,
@@ -237,6 +237,8 @@ class Registry:
         if not self.strategy.exclusive:
             await offload(effort, check)
             return await commit()
+        if self.services.others is not None:
+            return await self._alone(self.services.others, effort, check, commit)
         async with self._checking:
             if self.services.log.shared:
                 await self.services.store.refresh()
@@ -248,6 +250,19 @@ class Registry:
         finally:
             if self._under_way.get(uid) is obj:
                 del self._under_way[uid]
+
+    async def _alone(
+        self,
+        others: Others,
+        effort: int,
+        check: Callable[[], None],
+        commit: Callable[[], Awaitable[WriteResult]],
+    ) -> WriteResult:
+        """No other worker knows what this one has under way: they take turns until it is stored."""
+        async with self._checking, others.exclusive(self.resource.storage_resource):
+            await self.services.store.refresh()
+            await offload(effort, check)
+            return await commit()
 
     def context(self, write: WriteRequest) -> StrategyContext:
         environment = self.services.environment
