@@ -40,6 +40,7 @@ from kubeskew.apiserver.caching.store_cache import TwoGenerationCache
 from kubeskew.apiserver.decoding.protobuf.sizes import stored_size
 from kubeskew.apiserver.registry.generic.cached_reads import CachedReads
 from kubeskew.apiserver.registry.generic.field_managers import field_manager
+from kubeskew.apiserver.registry.generic.label_index import LabelIndex
 from kubeskew.apiserver.registry.generic.services import RegistryServices
 from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext, strategies_of
 from kubeskew.apiserver.storage.encoding import loads
@@ -121,6 +122,7 @@ class Registry:
         for name, strategy in self.strategy.subresources.items():
             self._subresources[name] = strategy()
         self._selectable: TwoGenerationCache[int, Selectable] = TwoGenerationCache(_REMEMBERED)
+        self.label_index = LabelIndex(services.store, resource.storage_resource, self._labels)
         self._under_way: dict[str, Object] = {}  # by uid
         self._checking = asyncio.Lock()
         self._reset: dict[str, FieldSet] = {}
@@ -208,6 +210,9 @@ class Registry:
                 loads(self.services.codec.served(self.resource, value, revision)), revision
             )
         return found
+
+    def _labels(self, entry: Entry) -> Mapping[str, str]:
+        return self.selectable(entry.value, entry.revision).labels
 
     def remember_selectable(self, obj: Object, revision: int) -> Selectable:
         labels = obj["metadata"].get("labels") or {}
