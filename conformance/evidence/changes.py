@@ -7,6 +7,7 @@ from typing import Any
 import jsonpatch
 
 from kubeskew.apimachinery.objects import ObjectView
+from kubeskew.conformance.evidence.secrets import masked
 
 # Every write has these.
 _BOOKKEEPING = ("managedFields", "resourceVersion")
@@ -35,13 +36,15 @@ class FieldChange:
 
 def patch(before: ObjectView | None, after: ObjectView | None) -> list[dict[str, Any]]:
     """The JSON patch (RFC 6902) leaves out bookkeeping: managed fields and resource versions."""
-    operations: list[dict[str, Any]] = jsonpatch.make_patch(_plain(before), _plain(after)).patch
+    old, new = masked(before, after)
+    operations: list[dict[str, Any]] = jsonpatch.make_patch(_plain(old), _plain(new)).patch
     return operations
 
 
 def changes(before: ObjectView | None, after: ObjectView | None) -> list[FieldChange]:
-    """Changes come in the order of their paths; bookkeeping is left out."""
-    return [*_changes(_plain(before), _plain(after), "")]
+    """Changes come in the order of their paths; bookkeeping is left out, contents of Secrets are hidden."""
+    old, new = masked(before, after)
+    return [*_changes(_plain(old), _plain(new), "")]
 
 
 def value_changes(before: Any, after: Any) -> list[FieldChange]:

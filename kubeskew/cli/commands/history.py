@@ -28,6 +28,7 @@ from kubeskew.conformance.evidence.changes import changes, patch
 from kubeskew.conformance.evidence.log import Logged, Write
 from kubeskew.conformance.evidence.node_files import node_records
 from kubeskew.conformance.evidence.rows import evidence
+from kubeskew.conformance.evidence.secrets import masked, shown
 from kubeskew.conformance.evidence.story import CLAIMS, Sentence, story
 
 _NARROW = 60  # least columns of a change
@@ -85,7 +86,7 @@ def _history(writes: Sequence[Write]) -> list[dict[str, Any]]:
                 "server": write.server,
                 "changes": [str(each) for each in found],
                 "patch": patch(before, after) if found else [],
-                "object": dict(write.value),
+                "object": dict(shown(write.value)),
             }
         )
         before = after
@@ -163,7 +164,8 @@ async def _differences(
             what = "+" if before is None else "-" if after is None else "~"
             listed = [str(each) for each in found] if what == "~" else []
             place = {"resource": key.resource, "namespace": key.namespace, "name": key.name}
-            rows.append({"what": what, **place, "changes": listed, "before": before, "after": after})
+            old_state, new_state = masked(before, after)
+            rows.append({"what": what, **place, "changes": listed, "before": old_state, "after": new_state})
     return rows
 
 

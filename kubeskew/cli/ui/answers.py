@@ -20,6 +20,7 @@ from kubeskew.conformance.evidence.components import component_runs, fault_momen
 from kubeskew.conformance.evidence.lives import object_lives, pod_lives
 from kubeskew.conformance.evidence.log import ComponentChange, Write
 from kubeskew.conformance.evidence.nodes import NodeRecords
+from kubeskew.conformance.evidence.secrets import masked
 
 _SHARED = ""  # the place of devices that no single node has
 
@@ -232,7 +233,7 @@ def _change(change: FieldChange) -> Answer:
 
 def _lines(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     """Lines are YAML, each with its sign: new, gone, or unchanged."""
-    before, after = _text(old), _text(new)
+    before, after = map(_text, masked(old, new))
     if old is None:
         return [(" ", line) for line in after]
     found = [(line[0], line[2:]) for line in difflib.ndiff(before, after)]
