@@ -258,7 +258,7 @@ def _order(entry: Entry) -> tuple[str, str]:
 
 
 def _place(key: Key) -> tuple[str, str]:
-    """As the store orders keys."""
+    """Orders keys as the store does."""
     return f"{key.namespace}/", key.name
 
 
