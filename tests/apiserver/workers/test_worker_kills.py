@@ -164,12 +164,3 @@ async def test_kills_of_every_process_under_load(tmp_path):
     """The writer of the log and each of three workers are killed: the answers are linearizable."""
     async with worker_set(tmp_path, 3) as workers:
         await killed_under_load(workers, 1, 1)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2, 6))
-@pytest.mark.timeout(600)
-async def test_many_kills_under_load(tmp_path, seed: int):
-    """Forty kills a history, and its answers are linearizable."""
-    async with worker_set(tmp_path, 3) as workers:
-        await killed_under_load(workers, 10, seed)
