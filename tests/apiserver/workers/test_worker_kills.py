@@ -17,6 +17,10 @@ from server_in_process import MAPS, config_map
 from until import until
 from worker_sets import WorkerSet, call, worker_set
 
+from kubeskew.apiserver.storage.encoding import loads
+from kubeskew.apiserver.storage.records import Event, Verb
+from kubeskew.apiserver.storage.sql_log import LogReader
+
 pytestmark = pytest.mark.cluster
 
 NAMES = ("a", "b", "c")
@@ -157,10 +161,31 @@ async def killed_under_load(workers: WorkerSet, rounds: int, seed: int) -> None:
     clients.stop()
     await asyncio.gather(*running)
     assert sum(one.returned < math.inf for one in clients.operations) > 25 * killed / 2
-    linearized(clients.operations, start)
+    linearized(clients.operations, start, await written(workers.storage, start))
+
+
+async def written(url: str, start: Objects) -> dict[int, dict[str, tuple[str, int]]]:
+    """The objects at each revision, by the log."""
+    found, state = {}, start
+    async with await LogReader.open(url) as reader:
+        async for moment in reader.events(start.revision, "configmaps"):
+            if isinstance(moment, Event) and moment.key.name in NAMES:
+                value = loads(moment.value).get("data", {}).get("value", "")
+                item = None if moment.verb is Verb.DELETE else (value, moment.revision)
+                state = state.with_item(moment.key.name, item)
+                found[moment.revision] = state.items
+    return found
 
 
 async def test_kills_of_every_process_under_load(tmp_path):
     """The writer of the log and each of three workers are killed: the answers are linearizable."""
     async with worker_set(tmp_path, 3) as workers:
         await killed_under_load(workers, 1, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [2, 3])
+async def test_many_kills_under_load(tmp_path, seed: int):
+    """Twelve kills a history, and its answers are linearizable."""
+    async with worker_set(tmp_path, 3) as workers:
+        await killed_under_load(workers, 3, seed)

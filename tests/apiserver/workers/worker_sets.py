@@ -36,6 +36,7 @@ class WorkerSet:
     ) -> None:
         self.process = process
         self.log = log
+        self.storage = f"sqlite:///{directory}/log.db"
         self.url = f"https://127.0.0.1:{port}"
         self.context = ssl.create_default_context(cafile=directory / "apiserver.crt")
 
