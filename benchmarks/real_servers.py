@@ -61,13 +61,18 @@ def store_command(store: str, directory: Path, port: int, url: str = "") -> Sequ
     return (sys.executable, "-m", "kubeskew", "etcd", "--storage", log, "--listen-client-urls", client)
 
 
-def _server_command(binaries: Path, minor: str, directory: Path, port: int, store: int) -> Sequence[str]:
+def write_credentials(directory: Path) -> None:
+    """Writes an administrator's token, and the key of service accounts' tokens."""
     with (directory / "tokens.csv").open("w") as tokens:
         csv.writer(tokens).writerow((TOKEN, "admin", "admin", "system:masters"))
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     pem = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    (directory / "sa.key").write_bytes(key.private_bytes(*pem))
+
+
+def _server_command(binaries: Path, minor: str, directory: Path, port: int, store: int) -> Sequence[str]:
+    write_credentials(directory)
     file = directory / "sa.key"
-    file.write_bytes(key.private_bytes(*pem))
     flags = {
         "etcd-servers": f"http://127.0.0.1:{store}",
         "storage-media-type": "application/json",

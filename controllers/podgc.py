@@ -1,4 +1,5 @@
-"""The pod garbage collector: removes pods of nodes that are gone, and terminated pods beyond a threshold.
+"""The pod garbage collector: removes pods of nodes that are gone, terminated pods beyond a threshold, and
+pods that are being deleted and have no node, or one that is out of service.
 
 Source: k8s.io/kubernetes/pkg/controller/podgc, 1.36.
 """
@@ -8,15 +9,17 @@ from typing import Any
 
 from kubeskew.apimachinery.client.refs import NODES, PODS
 from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.conditions import find_condition
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.pod_resources import is_terminal
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, key_of
 from kubeskew.controllers.framework.features import DisruptionMarks
-from kubeskew.controllers.framework.pod_control import write_status
+from kubeskew.controllers.framework.pod_control import observed, write_status
 
 _TERMINATED_THRESHOLD = 12500
 _FIELD_MANAGER = "PodGC"
+_OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 
 
 class PodGarbageCollector(Controller):
@@ -36,9 +39,14 @@ class PodGarbageCollector(Controller):
         return [self._rounds()]
 
     async def sync(self, key: Key) -> None:
-        """Pods come here once they were chosen as orphaned or beyond the threshold."""
+        """Pods come here once they were chosen: as orphaned, as being deleted or beyond the threshold."""
         pod = self._pods.get(*key)
         if pod is None:
+            return
+        if self._is_left(pod):
+            if self._disruption.marks_pods and not is_terminal(pod):
+                await self._write(pod, {"phase": "Failed", **observed(pod, self._disruption)})
+            await self._delete(key, pod)
             return
         node = pod["spec"].get("nodeName") or ""
         over = is_terminal(pod)
@@ -48,6 +56,9 @@ class PodGarbageCollector(Controller):
                 return
             if orphaned and self._disruption.marks_pods:
                 await self._mark_failed(pod)
+        await self._delete(key, pod)
+
+    async def _delete(self, key: Key, pod: Object) -> None:
         uid = pod["metadata"]["uid"]
         try:
             await self.client.delete(
@@ -59,7 +70,8 @@ class PodGarbageCollector(Controller):
 
     async def _rounds(self) -> None:
         while True:
-            for pod in [*self._orphaned(), *self._terminated()]:
+            leaving = [pod for pod in self._pods.list() if self._is_left(pod)]
+            for pod in [*self._orphaned(), *leaving, *self._terminated()]:
                 self.queue.add(key_of(pod))
             await self.clock.sleep(self.environment.periods.pod_gc)
 
@@ -77,6 +89,18 @@ class PodGarbageCollector(Controller):
         }
         self._missing |= dict.fromkeys(sorted(gone), now)
         return [pod for pod in bound if pod["spec"]["nodeName"] in gone]
+
+    def _is_left(self, pod: Object) -> bool:
+        """True of a pod that is being deleted, and has no kubelet that would end it."""
+        if not pod["metadata"].get("deletionTimestamp"):
+            return False
+        name = pod["spec"].get("nodeName")
+        node = self._nodes.get("", name) if name else None
+        if not name or node is None or not self._disruption.out_of_service:
+            return not name
+        ready = find_condition(node, "Ready") or {}
+        taints = node["spec"].get("taints") or ()
+        return ready.get("status") != "True" and any(taint["key"] == _OUT_OF_SERVICE for taint in taints)
 
     def _terminated(self) -> list[Object]:
         found = [pod for pod in self._pods.list() if is_terminal(pod)]
@@ -102,9 +126,12 @@ class PodGarbageCollector(Controller):
             "reason": "DeletionByPodGC",
             "message": "PodGC: node no longer exists",
             "lastTransitionTime": timestamp(self.clock.now()),
+            **observed(pod, self._disruption),
         }
-        phase = {} if is_terminal(pod) else {"phase": "Failed"}
-        status = {**phase, "conditions": [condition]}
+        phase = {} if is_terminal(pod) else {"phase": "Failed", **observed(pod, self._disruption)}
+        await self._write(pod, {**phase, "conditions": [condition]})
+
+    async def _write(self, pod: Object, status: Object) -> None:
         try:
             await write_status(self.client, pod, status, self._disruption, _FIELD_MANAGER)
         except StatusError as error:

@@ -95,10 +95,12 @@ _NODE_ADDED = ClusterEvent(EventResource.NODE, Action.ADD)
 _NODE_DELETED = ClusterEvent(EventResource.NODE, Action.DELETE)
 _POD_RELABELLED = ClusterEvent(EventResource.ASSIGNED_POD, Action.UPDATE_POD_LABEL)
 _Part = Callable[[Object], Any]
-_NODE_CHANGES: tuple[tuple[Action, _Part], ...] = (
-    (Action.UPDATE_NODE_ALLOCATABLE, lambda node: _status(node).get("allocatable")),
-    (Action.UPDATE_NODE_LABEL, lambda node: node["metadata"].get("labels")),
-    (Action.UPDATE_NODE_TAINT, lambda node: _taints(node)),
+# In the order of NodeSchedulingPropertiesChange (pkg/scheduler/framework/events.go, 1.31 … 1.36).
+_NODE_CHANGES: tuple[tuple[Action, Callable[[Object, Object], bool]], ...] = (
+    (Action.UPDATE_NODE_TAINT, lambda old, new: _is_cordoned(old) and not _is_cordoned(new)),
+    (Action.UPDATE_NODE_ALLOCATABLE, lambda old, new: _allocatable(old) != _allocatable(new)),
+    (Action.UPDATE_NODE_LABEL, lambda old, new: _labels(old) != _labels(new)),
+    (Action.UPDATE_NODE_TAINT, lambda old, new: _taints(old) != _taints(new)),
 )
 _PENDING_CHANGES: tuple[tuple[Action, _Part], ...] = (
     (Action.UPDATE_POD_GATES_ELIMINATED, lambda pod: bool(pod["spec"].get("schedulingGates"))),
@@ -112,9 +114,20 @@ def _status(obj: Object) -> Object:
     return obj.get("status") or {}
 
 
+def _allocatable(node: Object) -> Any:
+    return _status(node).get("allocatable")
+
+
+def _labels(node: Object) -> Any:
+    return node["metadata"].get("labels") or {}
+
+
 def _taints(node: Object) -> Any:
-    spec = node.get("spec") or {}
-    return spec.get("taints"), bool(spec.get("unschedulable"))
+    return (node.get("spec") or {}).get("taints") or []
+
+
+def _is_cordoned(node: Object) -> bool:
+    return bool((node.get("spec") or {}).get("unschedulable"))
 
 
 def is_assigned(pod: Object | None) -> bool:
@@ -164,8 +177,8 @@ class ClusterInformers:
         if old is None:
             self._queue.move_all_to_active_or_backoff_queue(_NODE_ADDED, None, new)
             return
-        for action, part in _NODE_CHANGES:
-            if part(old) != part(new):
+        for action, happened in _NODE_CHANGES:
+            if happened(old, new):
                 self._queue.move_all_to_active_or_backoff_queue(
                     ClusterEvent(EventResource.NODE, action), old, new
                 )

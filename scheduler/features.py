@@ -33,7 +33,10 @@ _EXTENDED_RESOURCES = _DEVICES & gate("DRAExtendedResource")
 
 
 class AffinityHintFeatures(FeatureTable):
-    """The bugs of queueing hints of pod affinity; without hints they have no effect."""
+    """The queueing hints of pod affinity, and their bugs; without hints they have no effect."""
+
+    # A changed node helps only if one of its labels that a term names is new or another one.
+    by_changed_labels: bool = since(33)
 
     # The deletion of a pod whose anti-affinity kept the pending pod away is no event for it.
     overlooks_repelling: bool = bug("k8s-135325")
@@ -212,6 +215,10 @@ class SchedulerFeatures(FeatureTable):
     attempts_end_late: bool = bug("k8s-139186")
     pops_from_backoff: bool = gate("SchedulerPopFromBackoffQ")  # while no pod is active
 
+    # A changed taint requeues what a plugin rejected that registered for new nodes, but not for taints:
+    # upstream's way to miss no new node (issue 109437).
+    taints_requeue: bool = since(31)
+
     # Events that do not requeue a pod
     cordon_ignores_tolerations: bool = bug("k8s-127427")  # hints of NodeUnschedulable: changed tolerations
     ignores_node_deletions: bool = bug("k8s-127464")
@@ -235,6 +242,8 @@ class SchedulerFeatures(FeatureTable):
     disruption_condition: bool = gate("PodDisruptionConditions")  # victims get DisruptionTarget
     preemptor_in_condition: bool = until(25) | bug("k8s-114914")  # its message names the preemptor
     preemptor_in_event: bool = since(29)  # the event of a victim names the preemptor
+    # … also as its related object; from 1.36 a wrapper stands there, to which there is no reference.
+    preemptor_related: bool = until(35)
 
     observed_generation: bool = gate("PodObservedGenerationTracking")  # in conditions of pods
     error_logger: str = by_release({0: "", 34: "UnhandledError"})  # its name in lines about failed attempts
@@ -244,7 +253,25 @@ class SchedulerFeatures(FeatureTable):
     min_domains: bool = gate("MinDomainsInPodTopologySpread")
     node_inclusion_policy: bool = gate("NodeInclusionPolicyInPodTopologySpread")
 
+    # NodeResourcesBalancedAllocation scores how a pod changes a node's balance, not the balance with it.
+    balance_by_change: bool = since(36)
+
     # Metrics and texts
+    # A claim that only one pod may use is in use (…/volumerestrictions/volume_restrictions.go).
+    claim_taken: str = by_release(
+        {
+            0: "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode",
+            34: "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode "
+            "already in-use by another pod",
+        }
+    )
+    # A volume that is bound to other nodes (pkg/scheduler/framework/plugins/volumebinding/binder.go).
+    volume_node_conflict: str = by_release(
+        {
+            0: "node(s) had volume node affinity conflict",
+            33: "node(s) didn't match PersistentVolume's node affinity",
+        }
+    )
     counts_flushed: bool = since(36)  # pods bound after they were requeued for waiting too long
     listed_event_labels: bool = until(31)  # names of events from a list, else resource and action
     plural_tolerations: bool = only(32)  # event UpdatePodTolerations

@@ -282,7 +282,7 @@ class Evictor:
             "Preempted",
             f"Preempted by {by} on node {node}",
             action="Preempting",
-            related=preemptor.pod,
+            related=preemptor.pod if self._features.preemptor_related else None,
         )
         return True
 

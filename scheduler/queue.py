@@ -74,11 +74,32 @@ class InFlightEvent:
     new: Object | None
 
 
+def _with_taints(hints: Sequence[EventHint]) -> Sequence[EventHint]:
+    """Source: k8s.io/kubernetes/pkg/scheduler/scheduler.go, buildQueueingHintMap, 1.31 … 1.36."""
+    added, tainted = (
+        ClusterEvent(EventResource.NODE, action) for action in (Action.ADD, Action.UPDATE_NODE_TAINT)
+    )
+    if any(each.event.covers(added) for each in hints) and not any(
+        each.event.covers(tainted) for each in hints
+    ):
+        return [*hints, EventHint(tainted)]
+    return hints
+
+
 class QueueingHints:
     """The hints of plugins that an event calls for."""
 
-    def __init__(self, hints: Mapping[str, Sequence[EventHint]], *, with_hints: bool = True) -> None:
-        """`with_hints` False: an event that a plugin registered for always helps."""
+    def __init__(
+        self,
+        hints: Mapping[str, Sequence[EventHint]],
+        *,
+        with_hints: bool = True,
+        taints_requeue: bool = False,
+    ) -> None:
+        """`with_hints` False: an event that a plugin registered for always helps. `taints_requeue`: so do
+        changed taints of nodes, if it registered for new nodes and not for taints."""
+        if taints_requeue:
+            hints = {name: _with_taints(some) for name, some in hints.items()}
         if not with_hints:
             hints = {name: [EventHint(hint.event) for hint in some] for name, some in hints.items()}
         self.hints = hints
@@ -221,6 +242,7 @@ class SchedulingQueue:
         nominator: Nominator | None = None,
         backoff: Backoff | None = None,
         with_hints: bool = True,
+        taints_requeue: bool = False,
         pops_from_backoff: bool = False,
         keeps_old_rejections: bool = False,
         gated_pods_miss_events: bool = False,
@@ -256,7 +278,7 @@ class SchedulingQueue:
         self._heap: list[tuple[tuple[Any, ...], int, QueuedPod]] = []
         self._backoff: dict[str, QueuedPod] = {}
         hints = {name: hints for profile in reversed(profiles) for name, hints in profile.hints.items()}
-        self._hints = QueueingHints(hints, with_hints=with_hints)
+        self._hints = QueueingHints(hints, with_hints=with_hints, taints_requeue=taints_requeue)
         self._waiting = UnschedulablePods(self._hints)  # rejected or gated
         self._in_flight: dict[str, int] = {}  # uid → the first event it has not seen
         self._after_event: set[str] = set()  # uids of those that were taken out after an event that was kept

@@ -74,6 +74,7 @@ class SchedulerService:
             nominator=handle.nominator,
             backoff=settings.backoff,
             with_hints=self._features.queueing_hints,
+            taints_requeue=self._features.taints_requeue,
             pops_from_backoff=self._features.pops_from_backoff,
             keeps_old_rejections=self._features.keeps_old_rejections,
             gated_pods_miss_events=self._features.gated_pods_miss_events,

@@ -307,6 +307,7 @@ class DaemonSetController(PodOwnerController):
             context, waits_for_own_writes=features.waits_for_own_writes, match=features.owner_match
         )
         self._writes_empty_times = features.writes_empty_times
+        self._wakes_by_need = features.wakes_by_need
         self._ignores_old_unavailable = features.ignores_old_unavailable
         self._backoff: dict[tuple[str, str], tuple[float, float]] = {}  # (until, seconds) by uid and node
         self._nodes = context.informer(NODES)
@@ -330,8 +331,20 @@ class DaemonSetController(PodOwnerController):
 
     def _node_updated(self, old: Object, new: Object) -> None:
         for daemon_set in self.objects.list():
-            if belongs(daemon_set, old) != belongs(daemon_set, new):
+            concerned = (
+                self._needs_sync(daemon_set, new)
+                if self._wakes_by_need
+                else belongs(daemon_set, old) != belongs(daemon_set, new)
+            )
+            if concerned:
                 self.enqueue(daemon_set)
+
+    def _needs_sync(self, daemon_set: Object, node: Object) -> bool:
+        starts, may_go_on = belongs(daemon_set, node)
+        name = node["metadata"]["name"]
+        if not any(pod["spec"].get("nodeName") == name for pod in self.dependents.of(daemon_set)):
+            return starts
+        return not may_go_on or bool((daemon_set.get("status") or {}).get("numberMisscheduled"))
 
     # -- reconciliation
 

@@ -299,7 +299,8 @@ class DeviceTaintEvictionController(Controller):
                 reason = "DeletionByDeviceTaintManager"
                 message = "Device Taint manager: deleting due to NoExecute taint"
                 await mark_and_delete(
-                    self.client, self.clock, pod, reason, message, self._disruption, self.name
+                    *(self.client, self.clock, pod, reason, message, self._disruption, self.name),
+                    observes=False,
                 )
         except StatusError as error:
             if error.code == 404:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from kubeskew.apimachinery import go_formats
 from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.client.refs import (
     DEPLOYMENTS,
@@ -238,16 +239,14 @@ class DisruptionController(Controller):
         self._budgets = context.informer(POD_DISRUPTION_BUDGETS)
         self._pods = context.informer(PODS)
         self._budgets.add_handler(self.enqueue, lambda _, new: self.enqueue(new))
-        self._pods.add_handler(self._pod_changed, self._pod_updated, self._enqueue_budgets)
+        self._pods.add_handler(
+            self._pod_changed, lambda _, new: self._pod_changed(new), self._enqueue_budgets
+        )
 
     # -- event handlers
 
-    def _pod_updated(self, old: Object, new: Object) -> None:
-        self._pod_changed(new)
-        if old["metadata"].get("labels") != new["metadata"].get("labels"):
-            self._enqueue_budgets(old)
-
     def _pod_changed(self, pod: Object) -> None:
+        """A budget does not notice that a pod's new labels are no longer its own (updatePod, 1.31 … 1.36)."""
         self._enqueue_budgets(pod)
         left = self._stale_in(pod)
         if left is not None:
@@ -284,6 +283,17 @@ class DisruptionController(Controller):
                 raise
             await self._fail_safe(budget, error)
 
+    def _report_unmanaged(self, budget: Object) -> None:
+        """Source: k8s.io/kubernetes/pkg/controller/disruption/disruption.go, trySync, 1.31 … 1.36."""
+        selector = go_formats.label_selector_text((budget.get("spec") or {}).get("selector") or {})
+        text = (
+            f"Pods selected by this PodDisruptionBudget (selector: {selector}) were found to be unmanaged. "
+            "As a result, the status of the PDB cannot be calculated correctly, which may result in "
+            'undefined behavior. To account for these pods please set ".spec.minAvailable" field of the PDB '
+            "to an integer value."
+        )
+        self.recorder.event(budget, "Warning", "UnmanagedPods", text)
+
     async def _reconcile(self, key: Key, budget: Object) -> None:
         found = [pod for pod in self._pods.list(key.namespace) if _selects(budget, pod)]
         if not found:
@@ -296,6 +306,8 @@ class DisruptionController(Controller):
                 text = f"Failed to calculate the number of expected pods: {error}"
                 self.recorder.event(budget, "Warning", "CalculateExpectedPodCountFailed", text)
                 raise
+            if any(controller_of(pod) is None for pod in found):
+                self._report_unmanaged(budget)
         now = self.clock.now()
         desired, expected = desired_healthy(budget, len(found), expected)
         disrupted, late, wait = still_disrupted(budget, found, now)

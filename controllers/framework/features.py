@@ -33,5 +33,8 @@ class DisruptionMarks(FeatureTable):
     """The condition DisruptionTarget of pods that controllers delete."""
 
     marks_pods: bool = gate("PodDisruptionConditions")  # pods get it before their deletion
+    # The pod garbage collector: also pods that are being deleted on nodes that are out of service.
+    out_of_service: bool = gate("NodeOutOfServiceVolumeDetach")
+    observed_generation: bool = gate("PodObservedGenerationTracking")  # in that condition
     marks_ended: bool = bug("k8s-115056")  # the pod garbage collector: also pods that have ended
     applied: bool = bug("k8s-121103")  # by server-side apply, which fails if a list of the pod repeats a key

@@ -113,11 +113,17 @@ async def mark_and_delete(
     message: str,
     features: DisruptionMarks,
     manager: str,
+    *,
+    observes: bool = True,
 ) -> None:
     """Writes the condition, then deletes the pod; raises 404 or 409 if it is gone or was replaced
     meanwhile.
+
+    `observes`: the condition has the pod's generation, if the gate is on.
     """
-    condition = {"type": _TARGET, "status": "True", "reason": reason, "message": message}
+    condition: Object = {"type": _TARGET, "status": "True", "reason": reason, "message": message}
+    if observes:
+        condition |= observed(pod, features)
     before = find_condition(pod, _TARGET) or {}
     if features.marks_pods and any(before.get(field) != value for field, value in condition.items()):
         same = before.get("status") == "True"
@@ -126,6 +132,12 @@ async def mark_and_delete(
         await write_status(client, pod, status, features, manager)
     metadata = pod["metadata"]
     await client.delete(PODS, metadata["name"], metadata["namespace"], preconditions={"uid": metadata["uid"]})
+
+
+def observed(pod: Object, features: DisruptionMarks) -> Object:
+    """Returns the pod's generation as a condition has it (CalculatePodConditionObservedGeneration)."""
+    generation = pod["metadata"].get("generation")
+    return {"observedGeneration": generation} if features.observed_generation and generation else {}
 
 
 async def write_status(

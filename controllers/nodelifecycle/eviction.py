@@ -25,6 +25,7 @@ class TaintEvictionController(Controller):
         super().__init__(context)
         self._disruption = DisruptionMarks.of(context.environment.gates)
         self._due: dict[Key, float] = {}  # when the pod has to go; monotonic
+        self._evicted: set[Key] = set()
         self._nodes = context.informer(NODES)
         self._pods = context.informer(PODS)
         self._pods.add_index("node", node_names)
@@ -44,25 +45,31 @@ class TaintEvictionController(Controller):
             self.enqueue(pod)
 
     def _pod_changed(self, pod: Object) -> None:
-        if pod["spec"].get("nodeName") and not pod["metadata"].get("deletionTimestamp"):
+        if pod["spec"].get("nodeName"):
             node = self._nodes.get("", pod["spec"]["nodeName"])
             if node is not None and (health.no_execute(node) or key_of(pod) in self._due):
                 self.enqueue(pod)
 
     def _pod_deleted(self, pod: Object) -> None:
         self._due.pop(key_of(pod), None)
+        self._evicted.discard(key_of(pod))
 
     async def sync(self, key: Key) -> None:
+        """Pods that are being deleted are evicted, too, each once (pkg/controller/tainteviction)."""
         pod = self._pods.get(*key)
-        if pod is None or pod["metadata"].get("deletionTimestamp"):
+        if pod is None:
             self._due.pop(key, None)
+            self._evicted.discard(key)
             return
         node = self._nodes.get("", pod["spec"].get("nodeName") or "")
         present = health.no_execute(node) if node is not None else []
         left = health.seconds_left(pod, present) if present else None
         if left is None:
+            self._evicted.discard(key)
             if self._due.pop(key, None) is not None:
                 self._emit(pod, f"Cancelling deletion of Pod {key}")
+            return
+        if key in self._evicted:
             return
         now = self.clock.monotonic()
         due = self._due.setdefault(key, now + left) if left else now
@@ -91,3 +98,4 @@ class TaintEvictionController(Controller):
             if error.code not in (404, 409):
                 raise
         self._due.pop(key, None)
+        self._evicted.add(key)

@@ -309,6 +309,7 @@ class StatefulSetController(PodOwnerController):
             self.own_writes,
             index_label=features.pod_index_label,
             deletes_claims=features.auto_delete_claims,
+            capital_events=features.capital_events,
         )
 
     def selector(self, obj: Object) -> LabelSelector:

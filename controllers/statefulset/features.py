@@ -18,6 +18,7 @@ class StatefulSetFeatures(FeatureTable):
     # Labels of claim templates are written by several pods at once (podManagementPolicy Parallel).
     panics_in_parallel: bool = bug("k8s-121142")
     keeps_succeeded: bool = bug("k8s-120398")  # pods in phase Succeeded are not replaced
+    capital_events: bool = since(35)  # "Create Pod …"; "create Pod …" before (stateful_pod_control.go)
     reports_recreation: bool = until(27)  # an event when an ended pod is replaced (stateful_set_control.go)
 
     # Updates and scaling

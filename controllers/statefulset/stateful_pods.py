@@ -227,8 +227,11 @@ class StatefulPods:
         *,
         index_label: bool,
         deletes_claims: bool,
+        capital_events: bool,
     ) -> None:
+        """`capital_events`: their messages begin with a capital letter."""
         self._client = client
+        self._capital = capital_events
         self._recorder = recorder
         self._claims = claims
         self._own_writes = own_writes
@@ -346,17 +349,19 @@ class StatefulPods:
             if error.reason == "AlreadyExists":
                 return ""  # the informer is behind
             text = f"for Pod {pod['metadata']['name']} in StatefulSet {owner} failed error: {error}"
-            self._recorder.event(stateful_set, "Warning", "FailedCreate", f"create Claim {name} {text}")
+            self._event(stateful_set, "Warning", "FailedCreate", f"create Claim {name} {text}")
             return f"failed to create PVC {name}: {error}"
         text = f"create Claim {name} Pod {pod['metadata']['name']} in StatefulSet {owner} success"
-        self._recorder.event(stateful_set, "Normal", "SuccessfulCreate", text)
+        self._event(stateful_set, "Normal", "SuccessfulCreate", text)
         return ""
 
     def _report(self, verb: str, stateful_set: Object, pod: Object, error: Exception | None) -> None:
         text = f"{verb} Pod {pod['metadata']['name']} in StatefulSet {stateful_set['metadata']['name']}"
         if error is None:
-            self._recorder.event(stateful_set, "Normal", f"Successful{verb.title()}", f"{text} successful")
+            self._event(stateful_set, "Normal", f"Successful{verb.title()}", f"{text} successful")
         else:
-            self._recorder.event(
-                stateful_set, "Warning", f"Failed{verb.title()}", f"{text} failed error: {error}"
-            )
+            self._event(stateful_set, "Warning", f"Failed{verb.title()}", f"{text} failed error: {error}")
+
+    def _event(self, stateful_set: Object, kind: str, reason: str, text: str) -> None:
+        message = text[0].upper() + text[1:] if self._capital else text
+        self._recorder.event(stateful_set, kind, reason, message)

@@ -7,6 +7,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -16,11 +17,18 @@ import click
 from access_checks import access
 from allocations import asked
 from comparison import Difference, difference, shows_json
+from component_runs import Both, ComponentRuns
 from definitions import definition_history
 from histories import history
 from limit_checks import limits
+from managed_workloads import GATES as MANAGER_GATES
+from managed_workloads import workloads
+from managers import managers
 from objects import Objects
+from placements import GATES as SCHEDULER_GATES
+from placements import placements as placements_history
 from planted import Hunt
+from schedulers import schedulers
 from servers import Pair, servers
 from shrinking import shrunk
 
@@ -40,10 +48,13 @@ _AT_ONCE = 4
 _FLIPPED = 8  # gates
 _KEPT = {"CoordinatedLeaderElection"}  # with it a server waits for an API that is off by default
 _PROBLEMS = 500  # at a time
+_MANAGED_AT_ONCE = 6
+_DEVICES_BY_DEFAULT = 34  # the first minor with DynamicResourceAllocation on by default
 
 
-Make = Callable[[Objects, int], dict[str, Any]]
-MIXES: Mapping[str, Make] = {"objects": history, "definitions": definition_history}
+MakeOf = Callable[[Objects, int], dict[str, Any]]
+Make = Callable[[int], dict[str, Any]]
+MIXES: Mapping[str, MakeOf] = {"objects": history, "definitions": definition_history}
 
 
 @dataclass(slots=True)
@@ -66,7 +77,7 @@ class Comparison:
         self.steps = 0
         self.accepted = 0
 
-    async def run(self, objects: Objects, make: Make, seeds: Iterable[int]) -> None:
+    async def run(self, objects: Objects, make: MakeOf, seeds: Iterable[int]) -> None:
         gate = asyncio.Semaphore(_AT_ONCE)
 
         async def one(seed: int) -> None:
@@ -105,16 +116,17 @@ class Comparison:
         found.first = apart or found.first
 
 
-def flipped(version: Version, seed: int) -> Mapping[str, bool]:
-    """Returns gates at random that a server of a release takes."""
+def flipped(version: Version, seed: int, among: Sequence[str] = ()) -> Mapping[str, bool]:
+    """Returns gates at random that a server of a release takes; `among` those, if any are given."""
     chance, states = random.Random(seed), FeatureGates(version)
     free = [
         name
         for name in sorted(states.known())
         if not states.spec(name).locked and not name.startswith("All") and name not in _KEPT
+        if not among or name in among
     ]
     while True:
-        chosen = {name: not states.enabled(name) for name in chance.sample(free, _FLIPPED)}
+        chosen = {name: not states.enabled(name) for name in chance.sample(free, min(len(free), _FLIPPED))}
         try:
             FeatureGates(version, chosen).validate()
         except GateError:
@@ -207,6 +219,98 @@ def histories(
         ]
         out.write_text(json.dumps(rows, indent=1))
     sys.exit(1 if classes else 0)
+
+
+def _component_options(command: Callable[..., None]) -> Callable[..., None]:
+    for option in (
+        click.option(
+            "--out", type=click.Path(path_type=Path), help="A file that gets the histories, as JSON."
+        ),
+        click.option("--shrink/--no-shrink", default=True, show_default=True, help="Make them small."),
+        click.option("--flip", type=int, help="The seed of gates at random."),
+        click.option("--seed", "chosen", type=int, multiple=True, help="One history; may be repeated."),
+        click.option("--count", default=100, show_default=True, help="How many histories."),
+        click.option("--first", default=0, show_default=True, help="The first seed."),
+        click.option(
+            "--binaries",
+            type=click.Path(exists=True, path_type=Path),
+            required=True,
+            help="DIR/MINOR/PROGRAM.",
+        ),
+        click.argument("minor"),
+    ):
+        command = option(command)
+    return command
+
+
+@main.command()
+@_component_options
+def placements(minor: str, binaries: Path, flip: int | None, **given: Any) -> None:
+    """Have a real kube-scheduler and ours place the pods of random histories.
+
+    \b
+      hack/differential/run placements 1.36 --binaries DIR --count 200
+    """
+    version = Version.parse(PATCHES[minor])
+    gates = dict(flipped(version, flip, SCHEDULER_GATES)) if flip is not None else {}
+    if version.minor < _DEVICES_BY_DEFAULT:
+        gates["DynamicResourceAllocation"] = True
+    states = FeatureGates(version, gates)
+    known = {name: states.enabled(name) for name in SCHEDULER_GATES if name in states.known()}
+    both = schedulers(binaries, minor, PATCHES[minor], gates)
+    _report_components(both, lambda seed: placements_history(seed, version.minor, known), gates, **given)
+
+
+@main.command()
+@_component_options
+def controllers(minor: str, binaries: Path, flip: int | None, **given: Any) -> None:
+    """Have a real kube-controller-manager and ours look after random workloads.
+
+    \b
+      hack/differential/run controllers 1.36 --binaries DIR --count 200
+    """
+    version = Version.parse(PATCHES[minor])
+    gates = dict(flipped(version, flip, MANAGER_GATES)) if flip is not None else {}
+    states = FeatureGates(version, gates)
+    known = {name: states.enabled(name) for name in MANAGER_GATES if name in states.known()}
+    both = managers(binaries, minor, PATCHES[minor], gates)
+    make = partial(workloads, minor=version.minor, gates=known)
+    _report_components(both, make, gates, **given, at_once=_MANAGED_AT_ONCE)
+
+
+def _report_components(
+    both: AbstractAsyncContextManager[Both],
+    make: Make,
+    gates: Mapping[str, bool],
+    first: int,
+    count: int,
+    chosen: tuple[int, ...],
+    shrink: bool,
+    out: Path | None,
+    at_once: int = 1,
+) -> None:
+    if gates:
+        click.echo(f"gates: {','.join(f'{name}={str(on).lower()}' for name, on in gates.items())}", err=True)
+
+    async def compared() -> ComponentRuns:
+        async with both as each:
+            runs = ComponentRuns(each, make, at_once)
+            await runs.run(chosen or range(first, first + count))
+            for found in runs.found.values() if shrink else ():
+                await runs.shrink(found)
+            return runs
+
+    runs = asyncio.run(compared())
+    for each in sorted(runs.found.values(), key=lambda each: -len(each.seeds)):
+        click.echo(f"\n{len(each.seeds)} ({', '.join(map(str, each.seeds[:10]))}): {each.kind}")
+        for text in each.apart[1][:3]:
+            click.echo(f"    {text[:800]}")
+    apart = sum(len(each.seeds) for each in runs.found.values())
+    click.echo(f"{runs.done} histories, {runs.steps} steps, {apart} apart, {len(runs.found)} classes")
+    if out is not None:
+        kept = [{"kind": each.kind, "seeds": each.seeds, **each.sequence} for each in runs.found.values()]
+        out.write_text(json.dumps(kept, indent=1))
+    sys.exit(1 if apart else 0)
 
 
 @main.command()

@@ -8,12 +8,11 @@ Holds = Callable[[dict[str, Any]], Awaitable[bool]]
 _TRIES = 150
 
 
-async def shrunk(sequence: dict[str, Any], last: int, holds: Holds) -> dict[str, Any]:
+async def shrunk(sequence: dict[str, Any], last: int, holds: Holds, *, tries: int = _TRIES) -> dict[str, Any]:
     """Returns a sequence of which no step and no part of a body can be left out; `last` is the step apart."""
     best = {**sequence, "steps": sequence["steps"][: last + 1]}
     if not await holds(best):
         return sequence
-    tries = _TRIES
     size = max(1, len(best["steps"]) // 2)
     while size >= 1 and tries:
         at = 0

@@ -21,9 +21,10 @@ Amounts = dict[str, int]  # by resource name; cpu in thousandths, everything els
 Resized = Mapping[str, Amounts]  # requests of containers, by name, that do not count by their spec
 
 _NONE: Resized = MappingProxyType({})
+_NO_AMOUNTS: Mapping[str, int] = MappingProxyType({})
 
 # What a container without a request counts as when nodes are scored (upstream, schedutil).
-DEFAULT_MILLI_CPU, DEFAULT_MEMORY = 100, 200 * 1024 * 1024
+_LEAST: Mapping[str, int] = MappingProxyType({"cpu": 100, "memory": 200 * 1024 * 1024})
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +151,14 @@ def pod_limits(spec: Mapping[str, Any]) -> Amounts:
     return total
 
 
-def _at_once(spec: Mapping[str, Any], kind: str, resized: Resized = _NONE) -> Amounts:
+def _at_once(
+    spec: Mapping[str, Any], kind: str, resized: Resized = _NONE, least: Mapping[str, int] = _NO_AMOUNTS
+) -> Amounts:
+    """`least` counts where a container says nothing."""
+
     def counted(container: Mapping[str, Any]) -> Amounts:
-        return _counted(container, kind, resized)
+        found = _counted(container, kind, resized)
+        return {**least, **found} if least else found
 
     return needed_at_once(
         map(counted, spec.get("containers") or ()),
@@ -174,17 +180,16 @@ def _resources(container: Mapping[str, Any], kind: str) -> Amounts:
 
 
 def _scored(spec: Mapping[str, Any], requests: Amounts, resized: Resized) -> Amounts:
-    """For scores, containers without requests count as small ones, not as nothing."""
-    cpu = memory = 0
-    for container in spec.get("containers") or ():
-        asked = _counted(container, "requests", resized)
-        cpu += asked.get("cpu", DEFAULT_MILLI_CPU)
-        memory += asked.get("memory", DEFAULT_MEMORY)
-    return {
-        **requests,
-        "cpu": max(cpu, requests.get("cpu", 0)),
-        "memory": max(memory, requests.get("memory", 0)),
-    }
+    """For scores, containers without requests count as small ones, not as nothing, unless the pod as a whole
+    has requests (getNonMissingContainerRequests in pkg/scheduler/framework/types.go)."""
+    level = amounts((spec.get("resources") or {}).get("requests"))
+    missing = {name: least for name, least in _LEAST.items() if not level or name not in requests}
+    if not missing:
+        return requests
+    total = _at_once(spec, "requests", resized, missing)
+    total.update(level)
+    add(total, amounts(spec.get("overhead")))
+    return total
 
 
 class PodInfo:
@@ -217,9 +222,20 @@ class PodInfo:
         return _scored(self.spec, self.requests, self.resized)
 
     @cached_property
+    def fitting_requests(self) -> Amounts:
+        """Amounts that NodeResourcesFit scores: without the requests of the pod as a whole.
+
+        Its strategies are made without enablePodLevelResources (1.33 … 1.36). On the pod's node they count.
+        """
+        if not self.spec.get("resources"):
+            return self.scored_requests
+        spec = {name: value for name, value in self.spec.items() if name != "resources"}
+        return _scored(spec, pod_requests(spec, self.resized), self.resized)
+
+    @cached_property
     def scored_size(self) -> tuple[int, int]:
         """cpu and memory as they count for scores: pods of one size score alike."""
-        return self.scored_requests["cpu"], self.scored_requests["memory"]
+        return self.fitting_requests["cpu"], self.fitting_requests["memory"]
 
     @cached_property
     def size(self) -> tuple[int, int]:

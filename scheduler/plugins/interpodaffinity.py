@@ -44,7 +44,7 @@ def hints(
     return (
         EventHint(ClusterEvent(EventResource.ASSIGNED_POD, pods), _after_pod(resolve, labels_of, features)),
         EventHint(ClusterEvent(EventResource.UNSCHEDULED_POD, Action.UPDATE_POD_LABEL), own),
-        EventHint(ClusterEvent(EventResource.NODE, nodes), _after_node),
+        EventHint(ClusterEvent(EventResource.NODE, nodes), _after_node(features)),
     )
 
 
@@ -97,19 +97,26 @@ def _about(
     return bool(terms) and some(term.matches(namespace, labels, of_namespace) for term in terms)
 
 
-def _after_node(pod: Object, old: Object | None, new: Object | None) -> bool:
-    """A change helps if the node has the labels of the pod's terms, and did not have them so before."""
-    if new is None:
-        return False
-    affinity = PodInfo(pod).affinity
-    labels = new["metadata"].get("labels") or {}
-    if any(term.topology_key not in labels for term in affinity.required):
-        return False
-    if old is None:
-        return True
-    before = old["metadata"].get("labels") or {}
-    keys = {term.topology_key for term in (*affinity.required, *affinity.required_anti)}
-    return not keys or any(labels.get(key) != before.get(key) for key in keys)
+def _after_node(features: AffinityHintFeatures) -> Hint:
+    """A node helps if it is, or becomes, one of a domain that a term asks for, or leaves one to avoid."""
+
+    def hint(pod: Object, old: Object | None, new: Object | None) -> bool:
+        if new is None:
+            return False
+        affinity = PodInfo(pod).affinity
+        near = [term.topology_key for term in affinity.required]
+        far = [term.topology_key for term in affinity.required_anti]
+        labels = new["metadata"].get("labels") or {}
+        if not features.by_changed_labels:
+            return any(key in labels for key in (*near, *far))
+        if old is None:
+            return bool(far) or any(key in labels for key in near)
+        before = old["metadata"].get("labels") or {}
+        return any(key in labels and labels[key] != before.get(key) for key in near) or any(
+            key in before and labels.get(key) != before[key] for key in far
+        )
+
+    return hint
 
 
 NAME = "InterPodAffinity"

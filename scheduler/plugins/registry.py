@@ -72,7 +72,9 @@ REGISTRY: Mapping[str, Callable[[PluginContext, Arguments], Plugin]] = {
     "InterPodAffinity": lambda ctx, args: InterPodAffinity(ctx.handle, args),
     "DynamicResources": lambda ctx, args: ctx.dynamic_resources(args),
     "DefaultPreemption": lambda ctx, args: DefaultPreemption(ctx.handle, **_minima(args)),
-    "NodeResourcesBalancedAllocation": lambda ctx, args: NodeResourcesBalancedAllocation(args, ctx.totals),
+    "NodeResourcesBalancedAllocation": lambda ctx, args: NodeResourcesBalancedAllocation(
+        args, ctx.totals, by_change=ctx.features.balance_by_change
+    ),
     "ImageLocality": lambda ctx, _: ImageLocality(ctx.handle),
     "DefaultBinder": lambda ctx, _: DefaultBinder(ctx.handle.client),
 }

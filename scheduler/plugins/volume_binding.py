@@ -32,7 +32,6 @@ from kubeskew.scheduler.volumes import ClaimUnusable, PodVolumes, Volumes, fits_
 NAME = "VolumeBinding"
 
 _UNBOUND = unresolvable("pod has unbound immediate PersistentVolumeClaims")
-_NODE_CONFLICT = "node(s) had volume node affinity conflict"
 _BIND_CONFLICT = "node(s) didn't find available persistent volumes to bind"
 _VOLUME_MISSING = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 _SELECTED_NODE = "volume.kubernetes.io/selected-node"
@@ -62,6 +61,7 @@ class VolumeBinding:
         """`args` are VolumeBindingArgs."""
         self._handle = handle
         self._volumes = Volumes(handle)
+        self._node_conflict = handle.features.volume_node_conflict
         self._seconds = float(args.get("bindTimeoutSeconds") or _BIND_SECONDS)
         self._assumed: dict[str, str] = {}  # volume → uid of the claim that will get it
 
@@ -96,7 +96,7 @@ class VolumeBinding:
             missing = missing or volume is None
             conflict = conflict or (volume is not None and not fits_node(volume, node))
         if conflict and not missing:
-            reasons.append(_NODE_CONFLICT)
+            reasons.append(self._node_conflict)
         choice = self._choose(own.volumes.delayed, node)
         if choice is None:
             reasons.append(_BIND_CONFLICT)

@@ -19,9 +19,6 @@ from kubeskew.scheduler.volumes import Volumes
 NAME = "VolumeRestrictions"
 
 _DISK_TAKEN = unschedulable("node(s) had no available disk")
-_CLAIM_TAKEN = unschedulable(
-    "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
-)
 # Kinds of volumes, the fields that identify a disk, and whether readers may share it.
 _DISKS: Sequence[tuple[str, tuple[str, ...], bool]] = (
     ("gcePersistentDisk", ("pdName",), True),
@@ -46,6 +43,7 @@ class VolumeRestrictions:
     def __init__(self, handle: Handle) -> None:
         self._cache = handle.cache
         self._volumes = Volumes(handle)
+        self._claim_taken = unschedulable(handle.features.claim_taken)
 
     def events_to_register(self) -> Sequence[EventHint]:
         return (
@@ -90,7 +88,7 @@ class VolumeRestrictions:
             if kind == other_kind
         ):
             return _DISK_TAKEN
-        return _CLAIM_TAKEN if own.users > 0 else SUCCESS
+        return self._claim_taken if own.users > 0 else SUCCESS
 
 
 def _uses(own: _State, other: PodInfo) -> int:

@@ -3,8 +3,10 @@
 Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumezone, 1.36.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.volume_matching import class_of
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource
 from kubeskew.scheduler.framework.interfaces import CycleState, PreFilterResult
 from kubeskew.scheduler.framework.node_info import NodeInfo
@@ -44,17 +46,33 @@ class VolumeZone:
             return PreFilterResult(SKIP)
         wanted: list[tuple[str, frozenset[str]]] = []
         try:
-            claims = [*self._volumes.claims_of(pod)]
+            volumes = [*self._of_pod(pod)]
         except ClaimUnusable as error:
             return PreFilterResult(unresolvable(str(error)))
-        for claim in claims:
-            volume = self._volumes.volume(claim["spec"].get("volumeName") or "")
-            labels = (volume["metadata"].get("labels") or {}) if volume is not None else {}
+        for volume in volumes:
+            labels = volume["metadata"].get("labels") or {}
             wanted += [(key, frozenset(labels[key].split(_SEPARATOR))) for key in _KEYS if key in labels]
         if not wanted:
             return PreFilterResult(SKIP)
         state.write(NAME, wanted)
         return PreFilterResult()
+
+    def _of_pod(self, pod: PodInfo) -> Iterator[Object]:
+        """Yields the volumes of a pod, but for those that are bound once it has a node; raises
+        ClaimUnusable."""
+        for claim in self._volumes.claims_of(pod):
+            name = claim["spec"].get("volumeName")
+            if name:
+                volume = self._volumes.volume(name)
+                if volume is None:
+                    raise ClaimUnusable(f'persistentvolume "{name}" not found')
+                yield volume
+            elif not (class_name := class_of(claim)):
+                raise ClaimUnusable("PersistentVolumeClaim had no pv name and storageClass name")
+            elif self._volumes.storage_class(class_name) is None:
+                raise ClaimUnusable(f'storageclass.storage.k8s.io "{class_name}" not found')
+            elif not self._volumes.waits_for_consumer(claim):
+                raise ClaimUnusable("PersistentVolume had no name")
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
         if not any(key in node.labels for key in _KEYS):

@@ -258,6 +258,40 @@ async def test_pods_leave_a_tainted_node_when_their_time_is_up(cluster):
     }
 
 
+@pytest.mark.parametrize(("version", "observed"), [("1.33", None), ("1.34", 1)])
+async def test_the_condition_of_an_evicted_pod_has_its_generation(make_cluster, version, observed):
+    """With PodObservedGenerationTracking DisruptionTarget says which generation of the pod it is about."""
+    cluster = make_cluster(Version.parse(version))
+    held = pod("held")
+    held["metadata"]["finalizers"] = ["example.com/held"]
+    await cluster.client.create(NODES, node(taints=[taint("gone")]))
+    await cluster.client.create(PODS, held)
+    await cluster.start(TaintEvictionController)
+    await asyncio.sleep(1)
+
+    condition = find_condition(await cluster.client.get(PODS, "held", "ns"), "DisruptionTarget")
+    assert condition["reason"] == "DeletionByTaintManager"
+    assert condition.get("observedGeneration") == observed
+
+
+async def test_a_pod_that_is_being_deleted_is_evicted_too(cluster):
+    """A taint marks it, once, whatever else changes."""
+    held = pod("held")
+    held["metadata"]["finalizers"] = ["example.com/held"]
+    await cluster.client.create(NODES, node())
+    await cluster.client.create(PODS, held)
+    await cluster.client.delete(PODS, "held", "ns")
+    await cluster.start(TaintEvictionController)
+    await cluster.client.patch(NODES, "n", "", {"spec": {"taints": [taint("gone")]}})
+    await asyncio.sleep(1)
+    await cluster.client.patch(PODS, "held", "ns", {"metadata": {"labels": {"a": "b"}}})
+    await asyncio.sleep(1)
+
+    (event,) = (await cluster.client.list(EVENTS, "ns"))["items"]
+    assert (event["message"], event["count"]) == ("Marking for deletion Pod ns/held", 1)
+    assert find_condition(await cluster.client.get(PODS, "held", "ns"), "DisruptionTarget") is not None
+
+
 async def test_a_taint_that_goes_in_time_saves_the_pods(cluster):
     """The deletion that was due is cancelled, and an event says so."""
     patient = {"key": "gone", "operator": "Exists", "tolerationSeconds": 60}
@@ -271,6 +305,30 @@ async def test_a_taint_that_goes_in_time_saves_the_pods(cluster):
 
     assert await remaining(cluster) == ["later"]
     assert event["message"] == "Cancelling deletion of Pod ns/later"
+
+
+@pytest.mark.parametrize(
+    ("node_name", "ready", "tainted", "collected"),
+    [
+        ("", "True", False, True),
+        ("n", "False", True, True),
+        ("n", "True", True, False),
+        ("n", "False", False, False),
+    ],
+)
+async def test_pods_that_nobody_would_end_are_collected(cluster, node_name, ready, tainted, collected):
+    """A pod that is being deleted is marked failed if it has no node, or one that is out of service."""
+    taints = [{"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}] if tainted else []
+    held = pod("held", node_name=node_name)
+    held["metadata"]["finalizers"] = ["example.com/held"]
+    await cluster.client.create(NODES, node(ready=ready, taints=taints))
+    await cluster.client.create(PODS, held)
+    await cluster.client.delete(PODS, "held", "ns")
+    await cluster.start(PodGarbageCollector)
+    await asyncio.sleep(30)
+
+    status = (await cluster.client.get(PODS, "held", "ns"))["status"]
+    assert (status.get("phase") == "Failed") is collected
 
 
 async def test_pods_of_a_deleted_node_are_collected_after_the_quarantine(cluster):

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from scheduling_cluster import Cluster, running
 
-from kubeskew.apimachinery.client.refs import POD_DISRUPTION_BUDGETS, PODS
+from kubeskew.apimachinery.client.refs import EVENTS_V1, POD_DISRUPTION_BUDGETS, PODS
 from kubeskew.scheduler import preemption
 from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.pod_info import PodInfo
@@ -48,6 +48,21 @@ async def test_victim_leaves_and_preemptor_takes_its_place():
         assert await cluster.events("FailedScheduling") == ["0/1 nodes are available: 1 Insufficient cpu."]
         assert "scheduler_preemption_attempts_total 1.0" in cluster.metrics()
         assert "scheduler_preemption_victims_sum 1.0" in cluster.metrics()
+
+
+@pytest.mark.parametrize(("version", "related"), [("1.35", "high"), ("1.36", None)])
+async def test_the_event_of_a_victim(version, related):
+    """Until 1.35 the preemptor is the related object; 1.36 has a wrapper there, which no reference names."""
+    async with running(Cluster(version)) as cluster:
+        await cluster.node()
+        await _occupied(cluster, 5, 1, 7, 9)
+        await cluster.pod("high", {"cpu": "1"}, priority=10)
+        assert await cluster.node_of("high") == "n0"
+        await asyncio.sleep(1)
+
+        listed = (await cluster.client.list(EVENTS_V1))["items"]
+        (event,) = (each for each in listed if each["reason"] == "Preempted")
+        assert (event.get("related") or {}).get("name") == related
 
 
 @pytest.mark.parametrize("background", [True, False])

@@ -17,6 +17,7 @@ from kubeskew.scheduler.settings import Backoff
 pytestmark = pytest.mark.looptime
 
 NODE_ADDED = ClusterEvent(EventResource.NODE, Action.ADD, "NodeAdd")
+NODE_TAINTED = ClusterEvent(EventResource.NODE, Action.UPDATE_NODE_TAINT, "NodeTaint")
 POD_DELETED = ClusterEvent(EventResource.ASSIGNED_POD, Action.DELETE, "AssignedPodDelete")
 GATES_GONE = ClusterEvent(EventResource.UNSCHEDULED_POD, Action.UPDATE_POD_GATES_ELIMINATED, "GatesGone")
 
@@ -208,6 +209,17 @@ async def test_pop_waits_for_a_pod(looptime):
 
     assert (await popping).info.name == "a"
     assert looptime == pytest.approx(5, abs=0.01)
+
+
+@pytest.mark.parametrize("taints_requeue", [True, False])
+async def test_changed_taints_requeue_what_waits_for_new_nodes(taints_requeue):
+    """A plugin that registered for new nodes, and not for taints, has its pods requeued by both."""
+    profile = Profile([PrioritySort(), SchedulingGates(), _Picky()])
+    queue = SchedulingQueue(SystemClock(), [profile], taints_requeue=taints_requeue)
+    await _rejected(queue)
+    queue.move_all_to_active_or_backoff_queue(NODE_TAINTED, {"good": False}, {"good": False})
+
+    assert queue.sizes["backoff"] == taints_requeue
 
 
 async def test_only_pods_that_a_change_concerns_are_asked():

@@ -7,7 +7,7 @@ from faulty_clients import FaultyClient
 from prometheus_client import generate_latest
 from scheduling_cluster import DRIVER, RESOURCE, Cluster, running
 
-from kubeskew.apimachinery.client.refs import EVENTS_V1, PODS
+from kubeskew.apimachinery.client.refs import EVENTS_V1, NODES, PODS
 from kubeskew.apimachinery.errors import StatusError
 
 pytestmark = pytest.mark.looptime
@@ -60,6 +60,23 @@ async def test_pod_is_tried_again_when_another_leaves():
 
         await cluster.client.delete(PODS, "first", "default")
         assert await cluster.node_of("second") == "n0"
+
+
+async def test_a_cordoned_node_wakes_no_pod():
+    """A pod is tried again when a node takes pods again, not when one no longer does."""
+    async with running(Cluster()) as cluster:
+        await cluster.node()
+        await cluster.pod(requests={"cpu": "5"})
+        await cluster.message()
+        unschedulable = (
+            'scheduler_schedule_attempts_total{profile="default-scheduler",result="unschedulable"}'
+        )
+        for cordoned, attempts in ((True, "1.0"), (False, "2.0")):
+            node = await cluster.client.get(NODES, "n0")
+            node["spec"] = {"unschedulable": cordoned}
+            await cluster.client.update(NODES, node)
+            await asyncio.sleep(2)
+            assert f"{unschedulable} {attempts}" in cluster.metrics()
 
 
 async def test_pod_is_tried_again_when_the_one_comes_that_it_wants_to_be_near():

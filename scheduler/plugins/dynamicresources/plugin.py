@@ -198,6 +198,7 @@ def _of_claim(claim: Mapping[str, Any], chosen: set[str]) -> int:
 NAME = "DynamicResources"
 
 _SIMULATION = f"{NAME}/simulation"  # key of the cycle state
+_REACHED = f"{NAME}/reached"  # … says that no earlier plugin ended PreFilter
 
 
 class ClaimServices(NamedTuple):
@@ -260,6 +261,7 @@ class DynamicResources:
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> PreFilterResult:
         simulation: ClaimSimulation | None = state.read(_SIMULATION)
+        state.write(_REACHED, True)
         own = self._decisions.pre_filter(pod) if simulation is None else simulation.pre_filter(pod)
         if isinstance(own, PreFilterResult):
             if simulation is None and not (own.status.is_success or own.status.is_skip):
@@ -309,6 +311,8 @@ class DynamicResources:
         own: PodState | None = state.read(NAME)
         if own is None:
             quiet = self._features.quiet_without_claims and not pod.spec.get("resourceClaims")
+            if not quiet and state.read(_REACHED) is None:
+                return PostFilterResult(failed("not found"))  # the state, which PreFilter would have written
             return PostFilterResult(_idle("" if quiet else self._features.idle_reason))
         try:
             freed = await self._free_one(own, pod)

@@ -37,7 +37,7 @@ class Strategy:
     def score(self, pod: PodInfo, node: NodeInfo, totals: DeviceTotals | None = None) -> int:
         total = weights = 0
         for name, weight in self.resources:
-            asked = pod.scored_requests.get(name, 0)
+            asked = pod.fitting_requests.get(name, 0)
             if name not in _BASIC and not asked:
                 continue  # a resource that the pod does not request does not count
             has, used = supply(node, name, node.scored, totals)

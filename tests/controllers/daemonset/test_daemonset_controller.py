@@ -7,6 +7,7 @@ from workloads import events_of, pods_by_name, template, workload
 
 from kubeskew.apimachinery.client.refs import CONTROLLER_REVISIONS, DAEMON_SETS, NODES, PODS
 from kubeskew.apimachinery.clock import parse_timestamp
+from kubeskew.apimachinery.versions import Version
 from kubeskew.controllers.daemonset import controller
 from kubeskew.controllers.daemonset.controller import DaemonSetController, PodClassifier, limits
 
@@ -200,6 +201,28 @@ async def test_every_node_gets_a_pod(running):
         "numberUnavailable": 0,
         "observedGeneration": 1,
     }
+
+
+@pytest.mark.asyncio
+@pytest.mark.looptime
+@pytest.mark.parametrize(("version", "misscheduled"), [("1.32", 1), ("1.33", 0)])
+async def test_a_taint_that_evicts_nobody(make_cluster, version, misscheduled):
+    """From 1.33 a set takes no notice of a taint that its running pod may stay with, until its next sync."""
+    cluster = make_cluster(Version.parse(version))
+    await cluster.client.create(NODES, node("n1"))
+    await cluster.start(DaemonSetController)
+    cluster.run_pods()
+    await cluster.client.create(DAEMON_SETS, daemon_set())
+    await cluster.quiet(1)
+    (made,) = (await cluster.client.list(PODS, "ns"))["items"]
+    made["spec"]["nodeName"] = "n1"
+    await cluster.client.update(PODS, made)
+    await cluster.quiet(1)
+    taint = {"key": "bad", "effect": "NoSchedule"}
+    await cluster.client.patch(NODES, "n1", "", {"spec": {"taints": [taint]}})
+    await cluster.quiet(1)
+
+    assert (await status_of(cluster))["numberMisscheduled"] == misscheduled
 
 
 @pytest.mark.asyncio

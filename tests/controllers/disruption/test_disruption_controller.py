@@ -147,6 +147,43 @@ async def test_an_owner_without_a_scale_allows_nothing(cluster):
 
 @pytest.mark.asyncio
 @pytest.mark.looptime
+async def test_a_pod_that_leaves_by_its_labels_is_not_noticed(cluster):
+    """The status counts it until another change of a pod, or of the budget."""
+    await cluster.start(DisruptionController)
+    pod = {"metadata": {"name": "p", "namespace": "ns", "labels": LABELS}, "spec": template()["spec"]}
+    await cluster.client.create(PODS, pod)
+    await cluster.client.create(POD_DISRUPTION_BUDGETS, budget(minAvailable=1))
+    await cluster.quiet(1)
+    await cluster.client.patch(PODS, "p", "ns", {"metadata": {"labels": {"app": "other"}}})
+    await cluster.quiet(1)
+    assert (await status_of(cluster))["expectedPods"] == 1
+
+    await cluster.client.patch(POD_DISRUPTION_BUDGETS, "pdb", "ns", {"metadata": {"labels": {"a": "b"}}})
+    await cluster.quiet(1)
+    assert (await status_of(cluster))["expectedPods"] == 0
+
+
+@pytest.mark.asyncio
+@pytest.mark.looptime
+@pytest.mark.parametrize(("spec", "says"), [({"maxUnavailable": 1}, True), ({"minAvailable": 1}, False)])
+async def test_pods_without_an_owner_are_reported(cluster, spec, says):
+    """A budget that counts owners says so of pods that have none; one with a number needs no owners."""
+    (controller,) = await cluster.start(DisruptionController)
+    pod = {"metadata": {"name": "p", "namespace": "ns", "labels": LABELS}, "spec": template()["spec"]}
+    await cluster.client.create(PODS, pod)
+    await cluster.client.create(POD_DISRUPTION_BUDGETS, budget(**spec))
+    await cluster.quiet(1)
+
+    said = [text for _, reason, text in await events_of(cluster, controller) if reason == "UnmanagedPods"]
+    text = (
+        "Pods selected by this PodDisruptionBudget (selector: &LabelSelector{MatchLabels:map[string]string{"
+    )
+    text += "app: web,},MatchExpressions:[]LabelSelectorRequirement{},}"
+    assert [each.partition(")")[0] for each in said] == [text] * says
+
+
+@pytest.mark.asyncio
+@pytest.mark.looptime
 async def test_a_target_that_stays_is_no_target(cluster):
     """DisruptionTarget becomes False after two minutes."""
     await cluster.start(DisruptionController)

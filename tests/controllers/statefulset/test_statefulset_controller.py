@@ -115,7 +115,7 @@ async def test_scaling_down_takes_the_highest_first(running):
 
     assert gone == ["web-2", "web-1"]
     assert await pod_names(running) == ["web-0"]
-    assert ("Normal", "SuccessfulDelete", "delete Pod web-2 in StatefulSet web successful") in (
+    assert ("Normal", "SuccessfulDelete", "Delete Pod web-2 in StatefulSet web successful") in (
         await events_of(running, running.controllers[0])
     )
 
@@ -299,6 +299,18 @@ async def test_history_is_kept_to_the_limit_and_found_again(running):
     assert found == {"img:3": 3, "img:2": 4}
 
 
+@pytest.mark.parametrize(("version", "begins"), [("1.34", "create"), ("1.35", "Create")])
+async def test_how_events_begin(make_cluster, version, begins):
+    """From 1.35 the messages of events begin with a capital letter."""
+    cluster = make_cluster(Version.parse(version))
+    await cluster.start(StatefulSetController)
+    await created(cluster, with_claims())
+
+    said = {message for _, _, message in await events_of(cluster, cluster.controllers[0])}
+    assert f"{begins} Claim data-web-0 Pod web-0 in StatefulSet web success" in said
+    assert f"{begins} Pod web-0 in StatefulSet web successful" in said
+
+
 async def test_claims_are_made_and_kept(running):
     """One per pod and template; the set's selector labels them; scaling down keeps them."""
     found = await created(running, with_claims())
@@ -312,7 +324,7 @@ async def test_claims_are_made_and_kept(running):
     assert [claim["metadata"]["name"] for claim in claims] == ["data-web-0", "data-web-1"]
     assert claims[0]["metadata"]["labels"] == {"app": "web"}
     assert "ownerReferences" not in claims[0]["metadata"]
-    assert ("Normal", "SuccessfulCreate", "create Claim data-web-0 Pod web-0 in StatefulSet web success") in (
+    assert ("Normal", "SuccessfulCreate", "Create Claim data-web-0 Pod web-0 in StatefulSet web success") in (
         await events_of(running, running.controllers[0])
     )
 

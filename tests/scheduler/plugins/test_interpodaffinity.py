@@ -3,8 +3,12 @@
 import pytest
 from plugin_bench import Bench, pod
 
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import Version
+from kubeskew.scheduler.features import SchedulerFeatures
+from kubeskew.scheduler.framework.events import EventResource
 from kubeskew.scheduler.framework.interfaces import CycleState
-from kubeskew.scheduler.plugins.interpodaffinity import InterPodAffinity
+from kubeskew.scheduler.plugins.interpodaffinity import InterPodAffinity, hints
 
 NOT_NEAR = "node(s) didn't match pod affinity rules"
 TOO_NEAR = "node(s) didn't match pod anti-affinity rules"
@@ -237,3 +241,30 @@ def test_node_hints(old, new, helps):
     hint = _plugin(_bench()).events_to_register()[2].hint
 
     assert hint(pod(affinity=_near(_term("db"))).pod, old, new) is helps
+
+
+@pytest.mark.parametrize(
+    ("affinity", "old", "new", "helps"),
+    [
+        pytest.param(
+            _near(_term("x"), _term("x", "host")), None, {"zone": "a"}, (True, True), id="one-of-two"
+        ),
+        pytest.param(_near(_term("x")), {"zone": "a"}, {"zone": "a", "b": "c"}, (True, False), id="the-same"),
+        pytest.param(_near(_term("x")), {"zone": "a"}, {"zone": "b"}, (True, True), id="moved"),
+        pytest.param(_near(_term("x")), {"zone": "a"}, {}, (False, False), id="out-of-all-domains"),
+        pytest.param(_far(_term("x")), {"zone": "a"}, {}, (False, True), id="away-from-others"),
+        pytest.param(_far(_term("x")), {}, {"zone": "a"}, (True, False), id="into-a-domain"),
+        pytest.param(_far(_term("x")), None, {}, (False, True), id="new"),
+    ],
+)
+def test_changed_nodes_that_help(affinity, old, new, helps):
+    """Until 1.32 a node helps if it has a label that a term names; from 1.33 the label must have changed."""
+    answers = []
+    for minor in (32, 33):
+        features = SchedulerFeatures.of(FeatureGates(Version(minor)))
+        listed = hints(lambda terms: [*terms], lambda _: {}, features.affinity_hints)
+        (hint,) = (each.hint for each in listed if each.event.resource is EventResource.NODE)
+        nodes = ({"metadata": {"labels": each}} if each is not None else None for each in (old, new))
+        answers.append(hint(pod(affinity=affinity).pod, *nodes))
+
+    assert tuple(answers) == helps

@@ -267,11 +267,57 @@ def test_pod_requests(spec, expected):
     assert pod_requests(made)["cpu"] == expected
 
 
+def _requesting(**requests):
+    return {"name": "c", "resources": {"requests": requests}}
+
+
+def _info(spec):
+    return PodInfo({"metadata": {"name": "p"}, "spec": spec})
+
+
+_SMALL = {"cpu": 100, "memory": 200 * 1024**2}
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ({"containers": [{"name": "a"}, {"name": "b"}]}, {"cpu": 200, "memory": 400 * 1024**2}),
+        (
+            {"containers": [_requesting(memory="64Mi")], "initContainers": [_requesting(cpu="1")]},
+            {"cpu": 1000, "memory": 200 * 1024**2},
+        ),
+        ({"containers": [{"name": "a"}], "overhead": {"cpu": "50m"}}, {**_SMALL, "cpu": 150}),
+        (
+            {"containers": [{"name": "a"}, {"name": "b"}], "resources": {"requests": {"cpu": "1"}}},
+            {"cpu": 1000, "memory": 400 * 1024**2},
+        ),
+        (
+            {"containers": [{"name": "a"}], "resources": {"requests": {"cpu": "1", "memory": "1Mi"}}},
+            {"cpu": 1000, "memory": 1024**2},
+        ),
+    ],
+)
+def test_requests_for_scores(spec, expected):
+    """Containers that request nothing count as small ones, unless the pod has requests of its own."""
+    assert _info(spec).scored_requests == expected
+
+
+def test_fit_scores_no_requests_of_the_pod_as_a_whole():
+    """A pod's own requests count where it runs, and for balance, but not when its nodes are scored."""
+    spec = {"containers": [_requesting(cpu="1", memory="1Gi")], "resources": {"requests": {"cpu": "3"}}}
+    whole, plain = _info(spec), _info({"containers": spec["containers"]})
+
+    assert NodeResourcesFit(None).score(CycleState(), whole, _node()) == NodeResourcesFit(None).score(
+        CycleState(), plain, _node()
+    )
+    assert whole.scored_requests["cpu"] == 3 * plain.scored_requests["cpu"]
+
+
 def test_least_allocated_prefers_the_empty_node():
     """The emptier node scores higher, and so does the more evenly used one."""
     pod, empty, full = _pod("q", {"cpu": "1"}), _node(), _node(pods=[_pod(requests={"cpu": "3"})])
 
-    fit, balanced = NodeResourcesFit(None), NodeResourcesBalancedAllocation()
+    fit, balanced = NodeResourcesFit(None), NodeResourcesBalancedAllocation(by_change=False)
     assert fit.score(CycleState(), pod, empty) > fit.score(CycleState(), pod, full)
     assert balanced.score(CycleState(), pod, empty) > balanced.score(CycleState(), pod, full)
 
@@ -339,8 +385,9 @@ def test_a_shared_device_counts_as_in_use_but_for_a_release_that_forgets_shares_
     assert counted == {35: (3, 1), 36: (3, 2)}
 
 
-def test_devices_of_dra_count_for_balance():
-    """Half of the devices and half of the cpu in use are in balance."""
+@pytest.mark.parametrize(("by_change", "even", "uneven"), [(False, 100, 75), (True, 75, 62)])
+def test_devices_of_dra_count_for_balance(by_change, even, uneven):
+    """Half of the devices and half of the cpu in use are in balance; by change, keeping it is worth 75."""
     version = Version(36)
     features = AllocatorFeatures.of(FeatureGates(version))
     slices, extended = SliceIndex(features), IndexedExtendedResources()
@@ -350,11 +397,12 @@ def test_devices_of_dra_count_for_balance():
     slices.set_slice(_slice("a", "xy", nodeName="n0"))
     totals = DeviceTotals(extended.class_for, slices, AllocatedDevices().state, features.cel)
     resources = [{"name": "cpu"}, {"name": "example.com/gpu"}]
-    balanced = NodeResourcesBalancedAllocation({"resources": resources}, totals)
+    balanced = NodeResourcesBalancedAllocation({"resources": resources}, totals, by_change=by_change)
 
     pod = _pod("q", {"cpu": "2", "example.com/gpu": "1"})
-    assert balanced.score(CycleState(), pod, _node("n0")) == 100
-    assert balanced.score(CycleState(), _pod("q", {"cpu": "2", "example.com/gpu": "2"}), _node("n0")) == 75
+    assert balanced.score(CycleState(), pod, _node("n0")) == even
+    unbalanced = _pod("q", {"cpu": "2", "example.com/gpu": "2"})
+    assert balanced.score(CycleState(), unbalanced, _node("n0")) == uneven
 
 
 def test_soft_taints_lower_the_score():

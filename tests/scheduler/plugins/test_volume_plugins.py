@@ -18,7 +18,7 @@ ON_A = {
         "nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]
     }
 }
-NODE_CONFLICT = "node(s) had volume node affinity conflict"
+NODE_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
 BIND_CONFLICT = "node(s) didn't find available persistent volumes to bind"
 
 
@@ -106,6 +106,23 @@ def test_ephemeral_claims_are_waited_for():
     )
 
 
+@pytest.mark.parametrize(
+    ("claim", "said"),
+    [
+        (_claim(volume="gone", annotations=BOUND), 'persistentvolume "gone" not found'),
+        (_claim(), "PersistentVolumeClaim had no pv name and storageClass name"),
+        (_claim(storage_class="none"), 'storageclass.storage.k8s.io "none" not found'),
+        (_claim(storage_class="now"), "PersistentVolume had no name"),
+        (_claim(storage_class="wait"), "Skip"),
+    ],
+)
+def test_the_zones_of_volumes_that_are_not_there(claim, said):
+    """A pod whose volume cannot be looked at is refused, unless it is bound once the pod has a node."""
+    bench = _bench([claim], [], [_class(), _class("now", volumeBindingMode="Immediate")])
+
+    assert bench.filtered(VolumeZone(bench.handle), _user()) == said
+
+
 def test_volume_zones():
     """Labels of old and of today; nodes without any are not asked."""
     labels = {"failure-domain.beta.kubernetes.io/zone": "a__c"}
@@ -125,7 +142,10 @@ def test_claims_for_one_pod_only():
     assert set(bench.filtered(plugin, _user()).values()) == {""}
     bench.running("na", "other", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}])
 
-    taken = "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
+    taken = (
+        "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use "
+    )
+    taken += "by another pod"
     assert set(bench.filtered(plugin, _user()).values()) == {taken}
 
 
@@ -184,9 +204,9 @@ async def test_pod_is_tried_again_when_its_claim_comes():
     async with running(Cluster(DRAExtendedResource=False)) as cluster:
         await cluster.node()
         await cluster.pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}])
+        # PreFilter of DynamicResources, which comes later, has left no state for PostFilter.
         assert (await cluster.message())[1] == (
-            '0/1 nodes are available: persistentvolumeclaim "c" not found. no new claims to deallocate, '
-            "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+            '0/1 nodes are available: persistentvolumeclaim "c" not found. not found'
         )
         await cluster.client.create(PERSISTENT_VOLUMES, _volume())
         await cluster.client.create(PERSISTENT_VOLUME_CLAIMS, _claim(volume="v", annotations=BOUND))
