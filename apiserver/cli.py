@@ -2,12 +2,14 @@
 
 import asyncio
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.process.component import (
     bugs_option,
@@ -23,7 +25,7 @@ from kubeskew.apimachinery.process.machine import machine_given
 from kubeskew.apimachinery.process.runtime import end_on_signals, stop_on_signals
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.features import gate_conflict
-from kubeskew.apiserver.options import ServerOptions
+from kubeskew.apiserver.options import AUTO, MOST_WORKERS, ServerOptions, automatic, cores
 from kubeskew.apiserver.serviceaccount import ISSUER
 
 if TYPE_CHECKING:
@@ -47,6 +49,21 @@ _REQUEST_HEADERS = {  # options of authentication by headers, with their help
     "requestheader_extra_headers_prefix": "Prefixes of headers in which a front proxy gives the user's "
     "extra fields.",
 }
+
+
+class WorkerCount(click.ParamType[int]):
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if value == AUTO:
+            return automatic(cores())
+        try:
+            count = int(value)
+        except ValueError:
+            count = 0
+        if not 1 <= count <= MOST_WORKERS:
+            self.fail(f"expected a number from 1 to {MOST_WORKERS}, or {AUTO}, found {value!r}", param, ctx)
+        return count
 
 
 def _front_proxy_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -201,6 +218,15 @@ def _front_proxy_options(command: Callable[..., None]) -> Callable[..., None]:
     help="The number of writes that may run at once; 0 is no limit.",
 )
 @click.option(
+    "--workers",
+    type=WorkerCount(),
+    default="1",
+    metavar="N|auto",
+    show_default=True,
+    help="The number of processes that answer requests, behind one port and over one log; `auto` is what is "
+    "fastest on this machine. In a simulation there is one.",
+)
+@click.option(
     "--shutdown-delay-duration",
     "shutdown_delay_seconds",
     type=float,
@@ -250,7 +276,13 @@ def _front_proxy_options(command: Callable[..., None]) -> Callable[..., None]:
 @time_option
 @verbosity_option
 def apiserver(
-    emulated_version: Version, gates: str, bugs: dict[str, bool], runtime_config: str, time: str, **given: Any
+    emulated_version: Version,
+    gates: str,
+    bugs: dict[str, bool],
+    runtime_config: str,
+    time: str,
+    workers: int,
+    **given: Any,
 ) -> None:
     """Run an API server in the foreground.
 
@@ -278,8 +310,13 @@ def apiserver(
 
     machine: ServerMachine = machine_given(SystemServerMachine)
     machine.log(given["verbosity"])
-    environment = Environment(emulated_version, feature_gates, machine.clock, machine.entropy(), time=time)
-    machine.run(_main(options, environment, machine))
+
+    def environment() -> Environment:
+        return Environment(emulated_version, feature_gates, machine.clock, machine.entropy(), time=time)
+
+    if workers > 1 and isinstance(machine, SystemServerMachine):
+        sys.exit(_supervised(options, environment, machine.clock, workers))
+    machine.run(_main(options, environment(), machine))
 
 
 def _storage_url(url: str, file: str | None) -> str:
@@ -348,6 +385,52 @@ def _check_plugins(options: ServerOptions) -> None:
 
 def _path(path: str | None) -> str:
     return str(Path(path).absolute()) if path else ""
+
+
+def _supervised(
+    options: ServerOptions, environment: Callable[[], Environment], clock: Clock, count: int
+) -> int:
+    """Returns the exit status. What processes need that are forked later is imported before."""
+    import kubeskew.apiserver.server  # noqa: F401
+    from kubeskew.apiserver.http.self_signed import CertificateFilesError
+    from kubeskew.apiserver.machine import SystemServerMachine
+    from kubeskew.apiserver.storage.forwarding.frames import Door
+    from kubeskew.apiserver.workers.seat import Seat
+    from kubeskew.apiserver.workers.supervisor import Supervisor, common_files
+    from kubeskew.apiserver.workers.worker import WorkerMachine, write_log
+
+    def run_worker(options: ServerOptions, seat: Seat, door: Door) -> int:
+        machine = WorkerMachine(seat, door)
+        return _status_of(lambda: machine.run(_main(options, environment(), machine)))
+
+    def run_writer(options: ServerOptions, door: Door) -> int:
+        machine = SystemServerMachine()
+        return _status_of(lambda: machine.run(_named(options.name, write_log(options, machine, door))))
+
+    try:
+        with common_files(options, clock) as options:
+            return Supervisor(options, clock, count, run_worker, run_writer).run()
+    except (CertificateFilesError, OSError) as error:
+        raise click.ClickException(f"{options.name} cannot run: {error}") from error
+
+
+def _status_of(run: Callable[[], None]) -> int:
+    try:
+        run()
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    return 0
+
+
+async def _named(name: str, work: Awaitable[None]) -> None:
+    """Raises ClickException for what ends the work."""
+    from kubeskew.apiserver.storage.interfaces import StorageError
+
+    try:
+        await work
+    except (StorageError, OSError) as error:
+        raise click.ClickException(f"{name} cannot run: {error}") from error
 
 
 async def _main(options: ServerOptions, environment: Environment, machine: "ServerMachine") -> None:

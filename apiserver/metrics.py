@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from prometheus_client import CollectorRegistry
 
+from kubeskew.apimachinery.metrics.addition import added_up
 from kubeskew.apimachinery.metrics.exposition import content_type, exposition
 from kubeskew.apimachinery.metrics.series import (
     Counters,
@@ -662,7 +663,11 @@ class RequestMetrics:
             return verb, "", "", "", "" if info is _UNKNOWN else info.path, "", ""
         return verb, info.group, info.version, info.resource, info.subresource, _scope(info), "apiserver"
 
-    def render(self) -> bytes:
+    def render(self, others: "Sequence[Sequence[Metric]]" = ()) -> bytes:
+        """Adds what the `others` have counted, the workers of the same server."""
+        return exposition(added_up([self.collect(), *others]), self._version)
+
+    def collect(self) -> "Sequence[Metric]":
         for look in self.looks:
             look()
         self.access.look()
@@ -674,7 +679,7 @@ class RequestMetrics:
         for kind in self._rares.values():
             if kind.sli is not None and kind.duration is not None:
                 kind.sli.copy(kind.duration)
-        return exposition(self.registry.collect(), self._version)
+        return [*self.registry.collect()]
 
     def _fill_filters(self) -> None:
         """Times of filters (pkg/endpoints/filterlatency/filterlatency.go, 1.36).

@@ -1,9 +1,51 @@
 """Options that one API server is started with."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kubeskew.apiserver.serviceaccount import ISSUER
+
+AUTO = "auto"  # number of workers
+MOST_WORKERS = 64
+AUTOMATIC_MOST = 4  # then the writer is as busy as they
+
+
+def cores() -> int:
+    """The processors that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not Linux
+        return os.cpu_count() or 1
+
+
+def automatic(processors: int) -> int:
+    """The number of workers that is fastest on so many processors: one is for clients, one for the writer.
+
+    Measured with 16 connections: a create takes 550 µs of one process; of two workers each 270 µs and 200 µs
+    of the writer, a read 170 µs, or 100 µs of each of two. So two workers do twice as much where each process
+    has a processor, but on two processors, with the clients, all together 0.7 to 1.1 times as much as one.
+    """
+    return max(1, min(processors - 2, AUTOMATIC_MOST))
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerPlace:
+    """The place of a process among the workers of a server, `again` if another one has ended there."""
+
+    number: int = 1
+    count: int = 1
+    again: bool = False
+
+    @property
+    def first(self) -> bool:
+        """The first worker has the server's duties apart from answers, and its faults."""
+        return self.number == 1
+
+    def share(self, limit: int) -> int:
+        """This worker's part of a limit, at least 1; the parts of all add up to the limit."""
+        part, rest = divmod(limit, self.count)
+        return max(part + (self.number <= rest), min(limit, 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,3 +97,4 @@ class ServerOptions:
     verbosity: int = 0
     enable_admission_plugins: tuple[str, ...] = ()
     disable_admission_plugins: tuple[str, ...] = ()
+    worker: WorkerPlace = WorkerPlace()

@@ -50,6 +50,7 @@ from kubeskew.apiserver.serviceaccount.tokens import AccountKeys
 from kubeskew.apiserver.services import Services
 from kubeskew.apiserver.state_metrics import StateMetrics
 from kubeskew.apiserver.storage.etcd.keys import OPAQUE, refusal
+from kubeskew.apiserver.storage.forwarding.forwarding_log import ForwardingLog
 from kubeskew.apiserver.storage.interfaces import Log, StorageError, Store
 from kubeskew.apiserver.storage.records import ComponentEvent
 from kubeskew.apiserver.webhooks.client import WebhookClient
@@ -78,7 +79,7 @@ class APIServer:
         keys = _account_keys(options)
         self.options = options
         self.faults: ServerFaults | None = None
-        if options.faults_dir:
+        if options.faults_dir and options.worker.first:
             directory = Path(options.faults_dir)
             self.faults = ServerFaults(directory, options.name, environment, event_log, machine.kill)
         features = Features.of(environment.gates)
@@ -129,6 +130,11 @@ class APIServer:
     def _add_duties(self) -> None:
         services = self.services
         queues = QueueMetrics(services.metrics.registry, services.environment.clock)
+        if not self.options.worker.first:  # it needs to know what remote servers serve
+            services.background.add(
+                "availability of APIServices", Availability(services, self.dispatch, queues).run
+            )
+            return
         definitions = DefinitionControllers(services, self.dispatch)
         services.background.add("definitions", definitions.run)
         local = LocalServices(services, self.dispatch, queues)
@@ -204,7 +210,8 @@ class APIServer:
             await self.listener.share(options)
         if self.faults is not None:
             self.faults.begin(self.listener.refuse_during)
-        await self._record("started")
+        if not options.worker.again:
+            await self._record("started")
         log.info("%s %s serving on %s:%d", options.name, environment.version, options.bind_address, self.port)
 
     async def bootstrap(self) -> None:
@@ -212,11 +219,15 @@ class APIServer:
 
         A server that is only called in process needs no more than this to start.
         """
+        if self.options.worker.first:
+            await self._make_and_keep()
+        self.services.background.start()
+        self._bootstrapped = True
+
+    async def _make_and_keep(self) -> None:
         if not await self._make_what_is_missing():
             self.services.background.add("bootstrap", self._go_on_making)
         self.services.background.add("what has to be there", self._keep)
-        self.services.background.start()
-        self._bootstrapped = True
 
     async def _make_what_is_missing(self) -> bool:
         return await bootstrap.run(self.services, self.dispatch, self.options, self.port)
@@ -261,6 +272,8 @@ class APIServer:
         await self.services.webhooks.close()
 
     async def _record(self, what: str) -> None:
+        if not self.options.worker.first:  # the server is one
+            return
         environment = self.services.environment
         event = ComponentEvent(
             0,
@@ -358,6 +371,9 @@ async def serve(
         opened()
         with serving_pair(options, environment.clock.now()) as options:
             server = APIServer(options, environment, store, event_log, machine)
+            if isinstance(event_log, ForwardingLog):
+                event_log.answer(lambda _: server.services.metrics.collect())
+                server.services.others = event_log
             if server.faults is not None:
                 store.commit = server.faults.commit
                 asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, server.faults.reload)

@@ -29,7 +29,7 @@ from kubeskew.apiserver.registry.core.resourcequota import write_used
 from kubeskew.apiserver.registry.generic import delete as generic_delete
 from kubeskew.apiserver.registry.generic.registry import Registry, WriteRequest
 from kubeskew.apiserver.serviceaccount.tokens import AccountKeys
-from kubeskew.apiserver.storage.interfaces import Log, Store
+from kubeskew.apiserver.storage.interfaces import Log, Others, Store
 from kubeskew.apiserver.storage.records import Author
 from kubeskew.apiserver.user import SERVER
 from kubeskew.apiserver.webhooks.client import WebhookClient
@@ -66,6 +66,7 @@ class Services:
     background: Background = field(default_factory=Background)
     admission: AdmissionChain = field(default_factory=lambda: AdmissionChain([]))
     nodes: NodeConnections = field(init=False)
+    others: Others | None = None  # if this server has several workers
     serves_logs: bool = False  # at /logs
     address: str = ""  # host and port, for clients of discovery
     front_proxy_client: tuple[str, str] | None = None  # files of certificate and key, for extension servers

@@ -37,6 +37,11 @@ class HTTPServer:
         """Accepts connections, over TLS if there is a certificate; port 0 is any. Returns the bound port.
         Raises OSError.
         """
+        self.prepare(options)
+        return await self._open(options.bind_address, options.secure_port, self._tls, shared=False)
+
+    def prepare(self, options: ServerOptions) -> None:
+        """Gets ready for connections. Raises OSError."""
         if options.tls_cert_file:
             self._tls = serving_context(
                 options.tls_cert_file,
@@ -44,17 +49,19 @@ class HTTPServer:
                 options.client_ca_file,
                 options.requestheader_client_ca_file,
             )
-        return await self.accept(options.bind_address, options.secure_port, self._tls)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._date()
+        self._sweeper = asyncio.create_task(self._sweep(), name="sweep connections")
 
     async def share(self, options: ServerOptions) -> None:
         await self._open(options.bind_address, options.shared_port, self._tls, shared=True)
 
     async def accept(self, address: str, port: int, context: ssl.SSLContext | None) -> int:
         """Port 0 is any; returns the bound port. Raises OSError."""
-        self._date()
-        bound = await self._open(address, port, context, shared=False)
-        self._sweeper = asyncio.create_task(self._sweep(), name="sweep connections")
-        return bound
+        self._begin()
+        return await self._open(address, port, context, shared=False)
 
     async def _open(self, address: str, port: int, context: ssl.SSLContext | None, *, shared: bool) -> int:
         listener = await self._accept(address, port, context, shared=shared)

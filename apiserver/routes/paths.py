@@ -42,6 +42,7 @@ def key_set(keys: AccountKeys) -> Response:
     return Response(200, dumps(document), KEYS_TYPE, list(_CACHE))
 
 
+_METRICS = "metrics"  # what other workers are asked
 _DOCUMENTS_MAX = 500
 _NO_FILES = b'<!doctype html>\n<meta name="viewport" content="width=device-width">\n<pre>\n</pre>\n'
 _TAG = re.compile(r'[\s,]*(\*|(?:W/)?"[^"\x00-\x20\x7f]*")')
@@ -164,8 +165,9 @@ class Paths:
         return Response(200, indented(version_document(self._services)))
 
     async def _metrics(self, request: Request) -> Response:
-        metrics = self._services.metrics
-        return Response(200, metrics.render(), metrics.content_type)
+        metrics, others = self._services.metrics, self._services.others
+        counted = await others.ask(_METRICS) if others is not None else ()
+        return Response(200, metrics.render(counted), metrics.content_type)
 
     async def _slis(self, request: Request) -> Response:
         """Runs the health checks for each request (component-base/metrics/prometheus/slis)."""

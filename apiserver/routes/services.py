@@ -7,7 +7,7 @@ from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.health_checks import HealthChecks
 from kubeskew.apiserver.metrics import RequestMetrics
 from kubeskew.apiserver.serviceaccount.tokens import AccountKeys
-from kubeskew.apiserver.storage.interfaces import Log
+from kubeskew.apiserver.storage.interfaces import Log, Others
 
 
 class RouteServices(AggregationServices, Protocol):
@@ -17,4 +17,5 @@ class RouteServices(AggregationServices, Protocol):
     metrics: RequestMetrics
     account_keys: AccountKeys
     address: str
+    others: Others | None
     serves_logs: bool  # at /logs

@@ -4,8 +4,9 @@ Handlers and the registry know `Store`; the store knows `Log`; only the implemen
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apiserver.storage.records import (
@@ -207,6 +208,18 @@ class Log(Protocol):
 
     async def close(self) -> None:
         """Finishes what was accepted, then closes the database."""
+        ...
+
+
+class Others(Protocol):
+    """The other workers of the same server, whose log one process writes for all."""
+
+    async def ask(self, question: str) -> Sequence[Any]:
+        """Their answers; of those alone that have one in time."""
+        ...
+
+    def exclusive(self, name: str) -> AbstractAsyncContextManager[None]:
+        """One worker at a time is in the context of that name. Entering raises StorageError."""
         ...
 
 

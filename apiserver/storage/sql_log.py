@@ -238,11 +238,57 @@ def _project(session: Session, states: Iterable[tuple[Key, Entry | None]], befor
         session.many("remove_object", removed)
 
 
-class SQLLog:
+class LogReads:
+    """Reads the log from its database: the part of `interfaces.Log` that needs no writer."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @property
+    def shared(self) -> bool:
+        return self._database.shared
+
+    async def shared_revisions(self) -> Sequence[int]:
+        rows = await self._database.read(lambda session: session.all("shared_revisions"))
+        return [revision for (revision,) in rows]
+
+    async def leases(self) -> Sequence[Lease]:
+        return await self._database.read(leases)
+
+    async def size(self) -> int:
+        return await self._database.size()
+
+    async def wait_for_others(self, clock: Clock) -> None:
+        await self._database.wait_for_others(clock)
+
+    async def after(
+        self, revision: int, limit: int, *, until: int | None = None, resource: str | None = None
+    ) -> Sequence[Event]:
+        end = NO_LIMIT if until is None else until
+        return await self._database.read(
+            lambda session: events_after(session, revision, limit, end, resource)
+        )
+
+    async def compacted(self) -> int:
+        return await self._database.read(compacted)
+
+    async def entries(self) -> tuple[int, Sequence[Entry]]:
+        mark = self._database.committed()  # before the snapshot is taken, which may be newer
+        return await self._database.read(lambda session: integrity.load(session, mark))
+
+    async def at(self, revision: int, resource: str | None, namespace: str | None = None) -> Sequence[Entry]:
+        return await self._database.read(lambda session: entries_at(session, revision, resource, namespace))
+
+    async def timeline(self, since: int = 0) -> Sequence[ComponentEvent]:
+        rows = await self._database.read(lambda session: session.all("timeline", since=since, seq=0))
+        return [component_event_of(row) for row in rows]
+
+
+class SQLLog(LogReads):
     """Implements `interfaces.Log` over a database."""
 
     def __init__(self, database: Database, head: Head) -> None:
-        self._database = database
+        super().__init__(database)
         self._head = head
         self._listeners: list[Listener] = []
         self._queue: deque[Waiting] = deque()
@@ -276,10 +322,6 @@ class SQLLog:
             raise
 
     @property
-    def shared(self) -> bool:
-        return self._database.shared
-
-    @property
     def healthy(self) -> bool:
         return not self._refused and not self._writer.done() and self._database.there
 
@@ -287,14 +329,15 @@ class SQLLog:
         self._listeners.append(listener)
 
     async def append(self, change: Change) -> Event:
-        event: Event = await self._enqueue(change)
+        event: Event = await self.enqueue(change)
         return event
 
     async def transact(self, transaction: Transaction) -> tuple[int, Sequence[Event]]:
-        written: tuple[int, Sequence[Event]] = await self._enqueue(transaction)
+        written: tuple[int, Sequence[Event]] = await self.enqueue(transaction)
         return written
 
-    def _enqueue(self, change: Change | Transaction) -> asyncio.Future[Any]:
+    def enqueue(self, change: Change | Transaction) -> asyncio.Future[Any]:
+        """The result is that of `append` or `transact`, as is the error."""
         check(change)
         if self._closing:
             raise StorageError("the store is closed")
@@ -307,21 +350,11 @@ class SQLLog:
         if authors:
             await self._database.write(lambda session: attribute(session, authors))
 
-    async def shared_revisions(self) -> Sequence[int]:
-        rows = await self._database.read(lambda session: session.all("shared_revisions"))
-        return [revision for (revision,) in rows]
-
     async def grant(self, lease: Lease) -> Lease | None:
         return await self._database.write(lambda session: grant(session, lease))
 
     async def renew(self, leases: Sequence[int], time: datetime) -> Mapping[int, int]:
         return await self._database.write(lambda session: renew(session, leases, time))
-
-    async def leases(self) -> Sequence[Lease]:
-        return await self._database.read(leases)
-
-    async def size(self) -> int:
-        return await self._database.size()
 
     async def _write(self) -> None:
         while not (self._closing and not self._queue):
@@ -410,37 +443,12 @@ class SQLLog:
             await self._idle.wait()  # most likely our own commit, on its way to the listener
         return max(int(seen), self._head.floor)
 
-    async def wait_for_others(self, clock: Clock) -> None:
-        await self._database.wait_for_others(clock)
-
-    async def after(
-        self, revision: int, limit: int, *, until: int | None = None, resource: str | None = None
-    ) -> Sequence[Event]:
-        end = NO_LIMIT if until is None else until
-        return await self._database.read(
-            lambda session: events_after(session, revision, limit, end, resource)
-        )
-
-    async def compacted(self) -> int:
-        return await self._database.read(compacted)
-
-    async def entries(self) -> tuple[int, Sequence[Entry]]:
-        mark = self._database.committed()  # before the snapshot is taken, which may be newer
-        return await self._database.read(lambda session: integrity.load(session, mark))
-
-    async def at(self, revision: int, resource: str | None, namespace: str | None = None) -> Sequence[Entry]:
-        return await self._database.read(lambda session: entries_at(session, revision, resource, namespace))
-
     async def compact(self, revision: int) -> None:
         while await self._database.write(lambda session: compact_some(session, revision)) < revision:
             pass
 
     async def record(self, event: ComponentEvent) -> None:
         await self._database.write(lambda session: record(session, event))
-
-    async def timeline(self, since: int = 0) -> Sequence[ComponentEvent]:
-        rows = await self._database.read(lambda session: session.all("timeline", since=since, seq=0))
-        return [component_event_of(row) for row in rows]
 
     async def close(self) -> None:
         self._closing = True

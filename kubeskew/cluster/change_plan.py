@@ -18,6 +18,7 @@ from kubeskew.apimachinery.known_names import (
     names_of,
 )
 from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.options import AUTO
 from kubeskew.cluster import skew
 from kubeskew.cluster.config import ClusterSpec
 from kubeskew.cluster.controlplane import static_pods
@@ -53,6 +54,14 @@ def initial_server(spec: ClusterSpec, name: str) -> str:
     """The first API server has an empty text; `any` is possible, too."""
     server: str = _override(spec, name).get("server", "")
     return server
+
+
+def initial_workers(spec: ClusterSpec, name: str) -> str:
+    """Empty for components that are no API servers, and where nothing is said."""
+    if kind_of(name) != "apiserver":
+        return ""
+    workers: str = _override(spec, name).get("workers", spec.workers)
+    return workers
 
 
 def _override(spec: ClusterSpec, name: str) -> Mapping[str, Any]:
@@ -191,7 +200,7 @@ def disagreements(state: State, spec: ClusterSpec, given: Collection[str]) -> li
     """Lists where the existing cluster differs from the arguments of `up`; only what was `given` counts.
 
     `given` has any of version, gates, bugs, nodes (exactly these), count (of nodes), like, metrics, servers,
-    port, binaries, real, programs, containers, time. The place of the log is compared elsewhere.
+    port, binaries, real, programs, containers, time, workers. The place of the log is compared elsewhere.
     """
     found = []
     for name in versioned(state, ()):
@@ -203,6 +212,9 @@ def disagreements(state: State, spec: ClusterSpec, given: Collection[str]) -> li
             found.append(f"{name} has other feature gates")
         if "bugs" in given and process.bugs != target.bugs:
             found.append(f"{name} has other known bugs switched")
+        workers = initial_workers(spec, name)
+        if "workers" in given and workers != process.workers:
+            found.append(f"{name} has {process.workers or AUTO} workers, not {workers or AUTO}")
         server = initial_server(spec, name)
         if "nodes" in given and state.servers.get(name, "") != server:
             found.append(f"{name} speaks to another API server than {server or 'the first'}")

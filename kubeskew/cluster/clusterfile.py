@@ -13,6 +13,7 @@ from kubeskew.apimachinery.known_bugs import known_bugs
 from kubeskew.apimachinery.known_names import CONTROLLER, DRIVER, METRICS_SERVER, PLUGIN
 from kubeskew.apimachinery.periods import TIMES
 from kubeskew.apimachinery.versions import DEFAULT_VERSION, MINORS, SUPPORTED
+from kubeskew.apiserver.options import AUTO, MOST_WORKERS
 from kubeskew.kubelet.drivers.profiles import PROFILES
 from kubeskew.kubelet.drivers.settings import APIS, FLAGS
 from kubeskew.kubelet.node.config import (
@@ -130,6 +131,20 @@ def definitions() -> Schema:
     }
 
 
+WORKERS = Key(
+    "Processes of an emulated API server that answer requests, behind one port and over one log; `auto`, as "
+    "without it, is what is fastest on the machine. In a simulation there is one.",
+    {
+        "type": ["integer", "string"],
+        "pattern": f"^{AUTO}$",
+        "minimum": 1,
+        "maximum": MOST_WORKERS,
+    },
+    "workers: 2",
+    expected=f"a number from 1 to {MOST_WORKERS}, or {AUTO}",
+)
+SERVER_KEYS: Keys = {"workers": WORKERS}
+
 COMPONENT_KEYS: Keys = {
     "version": Key("Its version, in place of the cluster's.", VERSION, 'version: "1.34"'),
     "featureGates": Key(
@@ -142,6 +157,7 @@ COMPONENT_KEYS: Keys = {
         {"type": "string", "pattern": rf"^(apiserver(-[1-{MOST_SERVERS}])?|{ANY_SERVER})$"},
         "server: apiserver-2",
     ),
+    "workers": WORKERS,
     "binary": Key(
         "A real program that runs in its place, wherever the component is at the program's minor: a "
         "kube-apiserver, a kube-scheduler, a kube-controller-manager, a kubelet (`kubelet/NODE`), or the "
@@ -395,6 +411,11 @@ CLUSTER_KEYS: Keys = {
         {"type": "integer", "minimum": 1, "maximum": MOST_SERVERS},
         "ha: 2",
         expected=f"the number of API servers, 1 to {MOST_SERVERS}",
+    ),
+    "apiserver": Key(
+        "How the API servers run.",
+        nullable(object_of(SERVER_KEYS)),
+        "apiserver: {workers: 2}",
     ),
     "storage": Key(
         "Where the log is: `sqlite`, a file in the state directory, unless said otherwise; or an empty "

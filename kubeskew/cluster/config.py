@@ -113,6 +113,7 @@ class ClusterSpec:
     binaries: str = ""  # a folder of real programs by version
     real: tuple[str, ...] = ()  # kinds of components that take them
     containers: Mapping[str, Any] = field(default_factory=dict)  # CONTAINER_KEYS of a node
+    workers: str = ""  # of each API server: a number or `auto`; empty if nothing is said
 
     @property
     def programs(self) -> dict[str, dict[str, Any]]:
@@ -253,6 +254,7 @@ def parse(value: Any, source: str, base: Path | None = None) -> ClusterSpec:
         binaries=absolute(cluster.get("binaries") or "", base or Path.cwd()),
         real=tuple(kind for kind in REAL if kind in (cluster.get("real") or ())),
         containers=_containers(cluster, source, base or Path.cwd()),
+        workers=_workers(cluster.get("apiserver") or {}),
     ).with_control_plane(source)
     _check_overrides(spec, f"{source}: components")
     if differing := differing_delays(entry for node in spec.nodes for entry in node.drivers):
@@ -331,6 +333,8 @@ def _check_overrides(spec: ClusterSpec, where: str) -> None:
     for name, override in spec.overrides.items():
         if override["server"] and name.startswith("apiserver"):
             raise UserError(f"{where}.{name}: server: an API server speaks to the log itself")
+        if override["workers"] and not name.startswith("apiserver"):
+            raise UserError(f"{where}.{name}: workers: only an API server has some", "workers")
         if override["server"] not in ("", *servers):
             available = f"{', '.join(servers)}{did_you_mean(override['server'], servers)}"
             raise UserError(
@@ -350,9 +354,14 @@ def _overrides(components: dict[str, dict[str, Any]], where: str, base: Path) ->
             "gates": override.get("featureGates") or {},
             "bugs": _bugs(override.get("bugs") or {}, f"{place}.bugs", kind_of(name)),
             "server": override.get("server", ""),
+            "workers": _workers(override),
             "program": _program(override, base),
         }
     return parsed
+
+
+def _workers(settings: Mapping[str, Any]) -> str:
+    return str(settings.get("workers", ""))
 
 
 def _check_program(name: str, place: str) -> None:

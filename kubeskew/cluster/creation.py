@@ -16,7 +16,7 @@ from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.storage.factory import Storage
 from kubeskew.apiserver.storage.interfaces import StorageError
 from kubeskew.cluster import drivers, skew
-from kubeskew.cluster.change_plan import Target, check_gates, initial_server, initial_target
+from kubeskew.cluster.change_plan import Target, check_gates, initial_server, initial_target, initial_workers
 from kubeskew.cluster.clusterfile import ANY_SERVER, REAL
 from kubeskew.cluster.config import ClusterSpec
 from kubeskew.cluster.controlplane import addons
@@ -256,7 +256,13 @@ class Adding:
         """Raises UserError for gates that the component does not know."""
         target = initial_target(self.spec, name)
         process = Process(
-            name, kind_of(name), str(target.version), dict(target.gates), port=port, bugs=dict(target.bugs)
+            name,
+            kind_of(name),
+            str(target.version),
+            dict(target.gates),
+            port=port,
+            bugs=dict(target.bugs),
+            workers=initial_workers(self.spec, name),
         )
         check_gates(name, target, self._give_program(process, target))
         self.state.processes[name] = process

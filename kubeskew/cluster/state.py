@@ -19,6 +19,7 @@ from kubeskew.apimachinery.known_names import NETWORK, UNVERSIONED
 from kubeskew.apimachinery.periods import QUICK
 from kubeskew.apimachinery.process.network_agent import SOCKET_NAME
 from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.options import AUTO, automatic, cores
 from kubeskew.cluster.clusterfile import ANY_SERVER
 from kubeskew.cluster.config import NodeSpec
 from kubeskew.cluster.failures import ClusterError, UserError
@@ -90,6 +91,14 @@ class Process:
     nodes: list[str] = field(default_factory=list)
     bugs: dict[str, bool] = field(default_factory=dict)
     program: RunningProgram | None = None
+    workers: str = ""  # of an API server: a number or `auto`
+
+    @property
+    def worker_count(self) -> int:
+        """Processes that answer requests; those of a real program are its own affair."""
+        if self.kind != "apiserver" or self.program is not None:
+            return 1
+        return automatic(cores()) if self.workers in ("", AUTO) else int(self.workers)
 
     def as_json(self) -> dict[str, Any]:
         value = {name: getattr(self, name) for name in self.__slots__}

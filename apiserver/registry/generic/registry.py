@@ -40,10 +40,11 @@ from kubeskew.apiserver.caching.store_cache import TwoGenerationCache
 from kubeskew.apiserver.decoding.protobuf.sizes import stored_size
 from kubeskew.apiserver.registry.generic.cached_reads import CachedReads
 from kubeskew.apiserver.registry.generic.field_managers import field_manager
+from kubeskew.apiserver.registry.generic.label_index import LabelIndex
 from kubeskew.apiserver.registry.generic.services import RegistryServices
 from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext, strategies_of
 from kubeskew.apiserver.storage.encoding import loads
-from kubeskew.apiserver.storage.interfaces import RevisionMismatchError, StorageError, Store
+from kubeskew.apiserver.storage.interfaces import Others, RevisionMismatchError, StorageError, Store
 from kubeskew.apiserver.storage.records import Author, Change, Entry, Event, Key, Verb
 from kubeskew.apiserver.unreadable import (
     UnreadableError,
@@ -121,6 +122,7 @@ class Registry:
         for name, strategy in self.strategy.subresources.items():
             self._subresources[name] = strategy()
         self._selectable: TwoGenerationCache[int, Selectable] = TwoGenerationCache(_REMEMBERED)
+        self.label_index = LabelIndex(services.store, resource.storage_resource, self._labels)
         self._under_way: dict[str, Object] = {}  # by uid
         self._checking = asyncio.Lock()
         self._reset: dict[str, FieldSet] = {}
@@ -209,6 +211,9 @@ class Registry:
             )
         return found
 
+    def _labels(self, entry: Entry) -> Mapping[str, str]:
+        return self.selectable(entry.value, entry.revision).labels
+
     def remember_selectable(self, obj: Object, revision: int) -> Selectable:
         labels = obj["metadata"].get("labels") or {}
         found = Selectable(dict(labels), self.strategy.fields(obj))
@@ -237,6 +242,8 @@ class Registry:
         if not self.strategy.exclusive:
             await offload(effort, check)
             return await commit()
+        if self.services.others is not None:
+            return await self._alone(self.services.others, effort, check, commit)
         async with self._checking:
             if self.services.log.shared:
                 await self.services.store.refresh()
@@ -248,6 +255,19 @@ class Registry:
         finally:
             if self._under_way.get(uid) is obj:
                 del self._under_way[uid]
+
+    async def _alone(
+        self,
+        others: Others,
+        effort: int,
+        check: Callable[[], None],
+        commit: Callable[[], Awaitable[WriteResult]],
+    ) -> WriteResult:
+        """No other worker knows what this one has under way: they take turns until it is stored."""
+        async with self._checking, others.exclusive(self.resource.storage_resource):
+            await self.services.store.refresh()
+            await offload(effort, check)
+            return await commit()
 
     def context(self, write: WriteRequest) -> StrategyContext:
         environment = self.services.environment

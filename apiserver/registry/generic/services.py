@@ -9,7 +9,7 @@ from kubeskew.apiserver.authorization.access import Access
 from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.metrics import RequestMetrics
 from kubeskew.apiserver.registry.codec import Codec
-from kubeskew.apiserver.storage.interfaces import Log, Store
+from kubeskew.apiserver.storage.interfaces import Log, Others, Store
 
 
 class RegistryServices(Protocol):
@@ -25,3 +25,4 @@ class RegistryServices(Protocol):
     metrics: RequestMetrics
     authorizer: Access
     service_ip_range: str
+    others: Others | None  # workers of this server

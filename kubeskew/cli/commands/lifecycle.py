@@ -174,6 +174,7 @@ def up(
             or (programs.binaries and (programs.named or programs.real is not None)),
             "real": programs.real is not None or base.real,
             "programs": config,
+            "workers": config,
             "containers": config or runtime or endpoint or images,
             "time": config or time,
         }

@@ -83,8 +83,11 @@ async def _shown(directory: StateDir, output: str) -> str:
         return json.dumps(document, indent=2)
     switched = any(row["bugs"] for row in rows)
     real = ["PROGRAM"] if any(row["program"] for row in rows) else []
-    columns = ["COMPONENT", "VERSION", *real, "STATE", "PID", "GATES", *(["BUGS"] if switched else [])]
-    shown = [{**row, "pid": row["pid"] or "-", "program": row["program"] or ""} for row in rows]
+    many = ["WORKERS"] if any("workers" in row for row in rows) else []
+    bugs = ["BUGS"] if switched else []
+    columns = ["COMPONENT", "VERSION", *real, "STATE", "PID", *many, "GATES", *bugs]
+    texts = {"workers": ""}
+    shown = [{**texts, **row, "pid": row["pid"] or "-", "program": row["program"] or ""} for row in rows]
     return "\n".join(table(columns, shown, (), terminal.width()))
 
 
@@ -116,6 +119,7 @@ def _row(
         "version": process.version,
         "state": state_now,
         "pid": process.pid if state_now not in _DOWN else None,
+        **({"workers": process.worker_count} if process.worker_count > 1 else {}),
         "gates": ",".join(f"{gate}={str(on).lower()}" for gate, on in process.gates.items()),
         "bugs": bugs_flag(process.bugs),
         "log": str(directory.log(process.name).absolute()),

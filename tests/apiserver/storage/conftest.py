@@ -20,7 +20,7 @@ def url(request: pytest.FixtureRequest, tmp_path) -> str:
     return url_in(tmp_path)
 
 
-@pytest.fixture(params=["file", "memory", "model", POSTGRESQL])
+@pytest.fixture(params=["file", "memory", "model", "forwarded", POSTGRESQL])
 async def log(request: pytest.FixtureRequest, tmp_path) -> AsyncIterator[Log]:
     """An empty log of each implementation."""
     if request.param == POSTGRESQL.values[0]:

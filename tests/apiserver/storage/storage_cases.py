@@ -2,9 +2,12 @@
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Self
 
 from kubeskew.apimachinery.clock import SystemClock
+from kubeskew.apiserver.storage.forwarding.forwarding_log import ForwardingLog
+from kubeskew.apiserver.storage.forwarding.frames import Door
+from kubeskew.apiserver.storage.forwarding.log_writer import LogWriter
 from kubeskew.apiserver.storage.interfaces import Log
 from kubeskew.apiserver.storage.memory_log import MemoryLog
 from kubeskew.apiserver.storage.records import Author, Change, Entry, Event, Key, Verb
@@ -43,8 +46,33 @@ def opener(kind: str, directory: Any) -> Opener:
     """Opens a log of `kind`: the same one every time if it is a file."""
     if kind == "model":
         return _model
+    if kind == "forwarded":
+        return lambda: Forwarded.open(url_in(directory))
     url = "sqlite+aiosqlite://" if kind == "memory" else url_in(directory)
     return lambda: SQLLog.open(url, CLOCK)
+
+
+class Forwarded(ForwardingLog):
+    """The log of a worker, with the writer that it needs in the same process."""
+
+    @classmethod
+    async def open(cls, url: str, door: Door | None = None) -> Self:
+        door = Door()
+        written = await SQLLog.open(url, CLOCK)
+        writer = LogWriter(written, door)
+        writer.start()
+        opened = await super().open(url, door)
+        opened.rest = door, writer, written
+        return opened
+
+    async def close(self) -> None:
+        await super().close()
+        rest, self.rest = self.rest, ()
+        if rest:
+            door, writer, written = rest
+            await writer.close()
+            door.close()
+            await written.close()
 
 
 async def _model() -> Log:

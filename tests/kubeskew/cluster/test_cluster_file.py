@@ -7,8 +7,9 @@ import pytest
 import yaml
 
 from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.options import automatic, cores
 from kubeskew.cluster import creation, launcher
-from kubeskew.cluster.change_plan import initial_target
+from kubeskew.cluster.change_plan import disagreements, initial_target
 from kubeskew.cluster.config import NodeSpec, load, parse
 from kubeskew.cluster.failures import UserError
 from kubeskew.cluster.state import StateDir
@@ -227,6 +228,51 @@ def test_the_verbosity_of_logs_reaches_every_component(ports, tmp_path: Path):
     assert [each[each.index("--v") + 1] for each in flags] == ["5", "5", "5", "5"]
     state.verbosity = 0
     assert "--v" not in launcher.arguments(directory, state, state.processes["scheduler"])
+
+
+def test_workers_reach_the_api_servers(ports, tmp_path: Path):
+    """`workers` of all servers or of one is their flag, also when the record has been written and read;
+    without it the server chooses.
+    """
+    text = {"ha": 3, "apiserver": {"workers": 3}, "components": {"apiserver-2": {"workers": "auto"}}}
+    directory = StateDir(tmp_path)
+    directory.save(creation.plan(parse({**text, "nodes": []}, "file"), ports))
+    state = directory.load()
+
+    servers = state.of_kind("apiserver")
+    flags = [launcher.arguments(directory, state, process) for process in servers]
+    assert [each[each.index("--workers") + 1] for each in flags] == ["3", "auto", "3"]
+    assert [servers[0].worker_count, servers[1].worker_count] == [3, automatic(cores())]
+    scheduler = launcher.arguments(directory, state, state.processes["scheduler"])
+    assert "--workers" not in scheduler
+    plain = creation.plan(parse({"nodes": []}, "file"), ports).processes["apiserver"]
+    assert (plain.workers, plain.worker_count) == ("", automatic(cores()))
+    assert "apiserver-1 has 3 workers, not auto" in disagreements(
+        state, parse({"ha": 3, "nodes": []}, "file"), {"workers"}
+    )
+
+
+@pytest.mark.parametrize(("processors", "workers"), [(1, 1), (2, 1), (3, 1), (4, 2), (6, 4), (64, 4)])
+def test_two_processors_are_left_by_the_automatic_number(processors: int, workers: int):
+    """One processor is for clients and one for the log's writer; more than four workers gain nothing."""
+    assert automatic(processors) == workers
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ({"apiserver": {"workers": 0}}, r"workers: expected a number from 1 to 64, or auto, found 0"),
+        (
+            {"apiserver": {"workers": "many"}},
+            r"workers: expected a number .*, or auto, found 'many'",
+        ),
+        ({"components": {"scheduler": {"workers": 2}}}, r"scheduler: workers: only an API server has some"),
+    ],
+)
+def test_other_workers_are_refused(text: dict, message: str):
+    """A number that is impossible, or of a component without workers, is named with its place."""
+    with pytest.raises(UserError, match=message):
+        parse(text, "file")
 
 
 def test_the_time_of_a_file_reaches_every_component(ports, tmp_path: Path):

@@ -9,9 +9,24 @@ killed, may have been done at any time after it was made, or never.
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, Self
 
-from etcd_model import Items, State
+
+class State(Protocol):
+    """The state of a model. Those of one digest answer all alike, now and of the past."""
+
+    @property
+    def digest(self) -> int: ...
+
+    @property
+    def revision(self) -> int: ...
+
+    @property
+    def items(self) -> Mapping[Any, Any]: ...
+
+    def applied(self, request: Any) -> tuple[Self, Any]:
+        """The state after the request, which is this one if it changes nothing, and the answer."""
+        ...
 
 
 @dataclass(slots=True)
@@ -39,7 +54,7 @@ class NotLinearizableError(AssertionError):
 
 
 def linearized(
-    operations: Sequence[Operation], start: State, log: Mapping[int, Items] | None = None
+    operations: Sequence[Operation], start: State, log: Mapping[int, Mapping[Any, Any]] | None = None
 ) -> Sequence[Operation]:
     """An order that explains all answers, without the calls that had no answer and no effect.
 
@@ -63,7 +78,7 @@ class _Node:
 
 class _Search:
     def __init__(
-        self, operations: Sequence[Operation], start: State, log: Mapping[int, Items] | None
+        self, operations: Sequence[Operation], start: State, log: Mapping[int, Mapping[Any, Any]] | None
     ) -> None:
         answered = [operation for operation in operations if operation.answered]
         others = [operation for operation in operations if not operation.answered]

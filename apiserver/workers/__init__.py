@@ -1,0 +1,1 @@
+"""An API server of several processes behind one port, which clients and clusters take for one."""
