@@ -54,9 +54,13 @@ def test_a_kubelet_refuses_what_the_audit_has_said(tmp_path: Path) -> None:
         found = json.loads(local.run("storage", "audit", "--for", "1.30", "-o", "json", code=1).stdout)
         of_nodes = [each for each in found if each["resource"] == "nodes"]
         assert [(each["name"], each["what"], each["storedAs"]) for each in of_nodes] == [
-            ("a", "undrained", "dra_manager_state")
+            ("a", "undrained", "dra_manager_state"),
+            ("a", "lost", "v1"),
         ]
         (refusal,) = of_nodes[0]["details"]
+        assert of_nodes[1]["details"] == [
+            "status.runtimeHandlers..features.userNamespaces: False",
+        ]
         stopped = local.run("downgrade", "--to", "1.30", code=1).stderr
         assert f"the kubelet of a does not run: {refusal}\n" in stopped
         (failed,) = json.loads(local.run("events", "--verb", "failed", "-o", "json").stdout)
@@ -69,9 +73,10 @@ def test_a_kubelet_refuses_what_the_audit_has_said(tmp_path: Path) -> None:
         kept = local.state / "kubelet" / "a" / "kubelet"
         (kept / "dra_manager_state").unlink()
         local.run("restart", "kubelet/a")
-        assert local.run("storage", "audit", "--for", "1.30").stdout == ""
+        left = json.loads(local.run("storage", "audit", "--for", "1.30", "-o", "json", code=1).stdout)
+        assert [each["what"] for each in left if each["resource"] == "nodes"] == ["lost"]
         shutil.rmtree(kept)
-        unseen = local.run("storage", "audit", "--for", "1.30").stderr
+        unseen = local.run("storage", "audit", "--for", "1.30", code=1).stderr
         assert unseen.splitlines()[0] == "Not looked at: the files of a, of which there are none here."
     finally:
         local.run("down", "--purge")
