@@ -301,7 +301,9 @@ async def _at(
     after = where.after if where else None
     if revision == store.revision:
         await fetch_conversions(scope, namespace)
-        return await _selected(scope, after, limit, wanted)
+        page, looked_at = await _selected(scope, after, limit, wanted)
+        if page.revision == revision:  # nobody has written meanwhile
+            return page, looked_at
     try:
         if scope.services.codec.needs_webhook(scope.resource):
             then = await store.list_at(revision, resource, namespace)

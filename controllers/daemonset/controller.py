@@ -330,6 +330,9 @@ class DaemonSetController(PodOwnerController):
                 self.enqueue(daemon_set)
 
     def _node_updated(self, old: Object, new: Object) -> None:
+        """Heartbeats wake no set: labels and taints alone decide where its pods belong."""
+        if _placing(old) == _placing(new):
+            return
         for daemon_set in self.objects.list():
             concerned = (
                 self._needs_sync(daemon_set, new)
@@ -555,3 +558,7 @@ class DaemonSetController(PodOwnerController):
                 status["updatedNumberScheduled"] += classifier.is_updated(pod)
         status["numberUnavailable"] = status["desiredNumberScheduled"] - status["numberAvailable"]
         return status
+
+
+def _placing(node: Object) -> tuple[object, object]:
+    return node["metadata"].get("labels") or {}, (node.get("spec") or {}).get("taints") or []

@@ -25,7 +25,7 @@ class TaintEvictionController(Controller):
         super().__init__(context)
         self._disruption = DisruptionMarks.of(context.environment.gates)
         self._due: dict[Key, float] = {}  # when the pod has to go; monotonic
-        self._evicted: set[Key] = set()
+        self._evicted: dict[Key, str] = {}  # uids of pods that were evicted
         self._nodes = context.informer(NODES)
         self._pods = context.informer(PODS)
         self._pods.add_index("node", node_names)
@@ -52,24 +52,24 @@ class TaintEvictionController(Controller):
 
     def _pod_deleted(self, pod: Object) -> None:
         self._due.pop(key_of(pod), None)
-        self._evicted.discard(key_of(pod))
+        self._evicted.pop(key_of(pod), None)
 
     async def sync(self, key: Key) -> None:
         """Pods that are being deleted are evicted, too, each once (pkg/controller/tainteviction)."""
         pod = self._pods.get(*key)
         if pod is None:
             self._due.pop(key, None)
-            self._evicted.discard(key)
+            self._evicted.pop(key, None)
             return
         node = self._nodes.get("", pod["spec"].get("nodeName") or "")
         present = health.no_execute(node) if node is not None else []
         left = health.seconds_left(pod, present) if present else None
         if left is None:
-            self._evicted.discard(key)
+            self._evicted.pop(key, None)
             if self._due.pop(key, None) is not None:
                 self._emit(pod, f"Cancelling deletion of Pod {key}")
             return
-        if key in self._evicted:
+        if self._evicted.get(key) == pod["metadata"]["uid"]:
             return
         now = self.clock.monotonic()
         due = self._due.setdefault(key, now + left) if left else now
@@ -98,4 +98,5 @@ class TaintEvictionController(Controller):
             if error.code not in (404, 409):
                 raise
         self._due.pop(key, None)
-        self._evicted.add(key)
+        if self._pods.get(*key) is not None:
+            self._evicted[key] = pod["metadata"]["uid"]

@@ -18,7 +18,6 @@ from kubeskew.apimachinery.known_names import (
     names_of,
 )
 from kubeskew.apimachinery.versions import Version
-from kubeskew.apiserver.options import AUTO
 from kubeskew.cluster import skew
 from kubeskew.cluster.config import ClusterSpec
 from kubeskew.cluster.controlplane import static_pods
@@ -214,7 +213,7 @@ def disagreements(state: State, spec: ClusterSpec, given: Collection[str]) -> li
             found.append(f"{name} has other known bugs switched")
         workers = initial_workers(spec, name)
         if "workers" in given and workers != process.workers:
-            found.append(f"{name} has {process.workers or AUTO} workers, not {workers or AUTO}")
+            found.append(f"{name} has {process.workers or 1} workers, not {workers or 1}")
         server = initial_server(spec, name)
         if "nodes" in given and state.servers.get(name, "") != server:
             found.append(f"{name} speaks to another API server than {server or 'the first'}")

@@ -132,8 +132,8 @@ def definitions() -> Schema:
 
 
 WORKERS = Key(
-    "Processes of an emulated API server that answer requests, behind one port and over one log; `auto`, as "
-    "without it, is what is fastest on the machine. In a simulation there is one.",
+    "Processes of an emulated API server that answer requests, behind one port and over one log; `auto` is "
+    "what is fastest on the machine. One if nothing is said, and in a simulation.",
     {
         "type": ["integer", "string"],
         "pattern": f"^{AUTO}$",

@@ -10,7 +10,6 @@ from kubeskew.apimachinery.known_bugs import bugs_flag
 from kubeskew.apimachinery.known_names import CONTROLLER, METRICS_SERVER, NETWORK
 from kubeskew.apimachinery.periods import QUICK
 from kubeskew.apimachinery.process.network_agent import pod_cidr
-from kubeskew.apiserver.options import AUTO
 from kubeskew.cluster import drivers
 from kubeskew.cluster.controlplane import addons, static_pods
 from kubeskew.cluster.creation import NETWORK_USER
@@ -95,7 +94,7 @@ def _apiserver(directory: StateDir, state: State, process: Process) -> list[str]
         *(part for flag, value in flags.items() for part in (f"--{flag}", value)),
         *(("--shared-port", str(state.shared_port)) if state.shared_port else ()),
         *_services(addons.local_services(state)),
-        *("--workers", process.workers or AUTO),
+        *("--workers", process.workers or "1"),
         *(("--network-agent", state.network_socket) if state.network_socket else ()),
         *_common(directory, state, process),
     ]

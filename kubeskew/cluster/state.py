@@ -98,7 +98,7 @@ class Process:
         """Processes that answer requests; those of a real program are its own affair."""
         if self.kind != "apiserver" or self.program is not None:
             return 1
-        return automatic(cores()) if self.workers in ("", AUTO) else int(self.workers)
+        return automatic(cores()) if self.workers == AUTO else int(self.workers or 1)
 
     def as_json(self) -> dict[str, Any]:
         value = {name: getattr(self, name) for name in self.__slots__}

@@ -14,6 +14,7 @@ from kubeskew.apiserver.caching.offload import TimeSlice
 from kubeskew.apiserver.storage.interfaces import Store
 from kubeskew.apiserver.storage.records import Entry, Key
 
+_UNREAD_MOST = 20_000  # changes that no list has asked for, if a label has few objects
 LABELS_MAX = 8  # of a kind; by others lists compare every object
 _AT_ONCE = 500  # objects, between two looks at the time
 _PART = 4  # more than one in so many objects are not looked up one by one
@@ -50,6 +51,7 @@ class LabelIndex:
         self._resource = resource
         self._labels_of = labels_of
         self._labels: dict[str, _Label] = {}
+        self._follows = False
 
     async def candidates(self, selector: LabelSelector) -> Sequence[Entry] | None:
         """The objects of now, in any order, among which are all that `selector` matches; None if they are to
@@ -65,8 +67,10 @@ class LabelIndex:
                 return None
             label = self._begin(wanted.key)
         await self._bring_up_to_date(label, wanted.key)
+        if self._labels.get(wanted.key) is not label:  # dropped meanwhile: it lacks what was written since
+            return None
         keys = label.keys.get(wanted.values[0], {})
-        if label.unreadable or len(keys) * _PART > len(label.values):
+        if label.unreadable or len(keys) * _PART > self._store.list(self._resource, limit=1).remaining + 1:
             return None
         found = (self._store.get(key) for key in keys)
         return [entry for entry in found if entry is not None]
@@ -74,13 +78,16 @@ class LabelIndex:
     def _begin(self, name: str) -> _Label:
         label = self._labels[name] = _Label()
         label.changed = {entry.key: None for entry in self._store.list(self._resource).entries}
-        if len(self._labels) == 1:
+        if not self._follows:
             self._store.follow(self._resource, self._changed)
+            self._follows = True
         return label
 
     def _changed(self, key: Key) -> None:
-        for label in self._labels.values():
+        for name, label in [*self._labels.items()]:
             label.changed[key] = None
+            if len(label.changed) > max(_UNREAD_MOST, 2 * len(label.values)):
+                del self._labels[name]  # nobody selects by it any more, or nearly so
 
     async def _bring_up_to_date(self, label: _Label, name: str) -> None:
         time_slice = TimeSlice()

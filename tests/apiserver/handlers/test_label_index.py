@@ -8,6 +8,7 @@ from server_in_process import Caller, config_map
 
 from kubeskew.apimachinery.selectors.labels import LabelSelector
 from kubeskew.apiserver.handlers import list_objects
+from kubeskew.apiserver.registry.generic import label_index
 from kubeskew.apiserver.registry.generic.label_index import LABELS_MAX, LabelIndex
 from kubeskew.apiserver.storage.records import Entry
 
@@ -117,3 +118,42 @@ async def test_no_more_labels_are_indexed_than_the_bound(objects: Objects):
         objects.api.server.services.table.resource("", "v1", "configmaps")
     )
     assert len(registry.label_index._labels) == LABELS_MAX
+
+
+async def test_an_exact_list_is_of_its_revision(objects: Objects, monkeypatch: pytest.MonkeyPatch):
+    """A write while the index is brought up to date does not come into a list at an earlier revision."""
+    by_label, written = LabelIndex.candidates, []
+
+    async def written_meanwhile(index: LabelIndex, selector: LabelSelector) -> Sequence[Entry] | None:
+        answer = await objects.api.post(
+            "/api/v1/namespaces/a/configmaps", config_map("late", labels={"app": "x"})
+        )
+        written.append(answer.status)
+        return await by_label(index, selector)
+
+    before = await objects.api.get("/api/v1/configmaps?labelSelector=app%3Dx")
+    revision = before.body["metadata"]["resourceVersion"]
+    monkeypatch.setattr(LabelIndex, "candidates", written_meanwhile)
+    exact = f"resourceVersion={revision}&resourceVersionMatch=Exact"
+    found = await objects.api.get(f"/api/v1/configmaps?labelSelector=app%3Dx&{exact}")
+    assert written == [201]
+    assert found.body["metadata"]["resourceVersion"] == revision
+    assert found.body["items"] == before.body["items"]
+
+
+async def test_a_label_that_no_list_asks_for_is_dropped(objects: Objects, monkeypatch: pytest.MonkeyPatch):
+    """Objects that come and go do not fill an index that nobody reads, and a later list makes it again."""
+    monkeypatch.setattr(label_index, "_UNREAD_MOST", 20)
+    by_app = "/api/v1/configmaps?labelSelector=rare%3Dx"
+    await objects.api.get(by_app)
+    index = objects.api.server.services.registry(
+        objects.api.server.services.table.resource("", "v1", "configmaps")
+    ).label_index
+    assert "rare" in index._labels
+    for number in range(30):
+        path = "/api/v1/namespaces/a/configmaps"
+        await objects.api.post(path, config_map(f"brief-{number}"))
+        await objects.api.delete(f"{path}/brief-{number}")
+    assert "rare" not in index._labels
+    await objects.api.post("/api/v1/namespaces/a/configmaps", config_map("found", labels={"rare": "x"}))
+    assert [item["metadata"]["name"] for item in (await objects.api.get(by_app)).body["items"]] == ["found"]
