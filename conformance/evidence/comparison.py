@@ -16,6 +16,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from kubeskew.conformance.evidence.log import ComponentChange, Logged, Write
+from kubeskew.conformance.evidence.secrets import digested
 
 # Fields that say when, where or which copy; none says what happened.
 _VOLATILE = {
@@ -132,7 +133,7 @@ def scrubbed(text: str) -> str:
 def facts(value: Mapping[str, Any], names: GeneratedNames) -> list[Fact]:
     """Facts are the leaves of an object that another run of the same kind would have too."""
     found: list[Fact] = []
-    _add_leaves("", value, names, found)
+    _add_leaves("", digested(value), names, found)
     return found
 
 

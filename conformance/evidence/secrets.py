@@ -1,6 +1,7 @@
 """Hides what Secrets contain, as `kubectl diff` does: a history is shown to more people than Secrets are."""
 
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any, Final
 
 from kubeskew.apimachinery.objects import ObjectView
@@ -23,6 +24,23 @@ def masked(
     old, new = _contents(before), _contents(after)
     changed = {key for key in old.keys() & new.keys() if old[key] != new[key]}
     return _without(before, changed, "before"), _without(after, changed, "after")
+
+
+def digested(obj: ObjectView) -> ObjectView:
+    """Returns an object whose contents, if it is a Secret, are short digests that tell two runs apart."""
+    if not _is_secret(obj):
+        return obj
+    hidden = {**obj, "data": {key: _digest(value) for key, value in (obj.get("data") or {}).items()}}
+    metadata = obj.get("metadata") or {}
+    annotations = metadata.get("annotations") or {}
+    if _APPLIED in annotations:
+        applied = {**annotations, _APPLIED: _digest(annotations[_APPLIED])}
+        hidden["metadata"] = {**metadata, "annotations": applied}
+    return hidden
+
+
+def _digest(value: Any) -> str:
+    return f"{_HIDDEN} {sha256(str(value).encode()).hexdigest()[:6]}"
 
 
 def _is_secret(obj: ObjectView | None) -> bool:
