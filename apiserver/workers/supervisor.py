@@ -281,6 +281,7 @@ class Supervisor:
         try:
             if sys.platform == "linux":
                 ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            os.setpgid(0, 0)  # signals of a terminal reach the supervisor alone, which ends all in order
             signal.set_wakeup_fd(-1)
             for number in _SIGNALS:
                 signal.signal(number, signal.SIG_IGN if number == signal.SIGHUP else signal.SIG_DFL)
@@ -296,6 +297,8 @@ class Supervisor:
             else:
                 options = self._options_of(child)
                 status = self._run_worker(options, Seat(channel, self._loads, child.place), self._door)
+        except Exception:
+            log.exception("%s has failed", child.name)
         finally:
             logging.shutdown()
             for stream in (sys.stdout, sys.stderr):
@@ -338,12 +341,14 @@ class Supervisor:
                 self._begin_others()
             elif child.place == 1 and self._end_signal and child.pid:
                 os.kill(child.pid, self._end_signal)
-        elif message in (FINISHING, REFUSE):
+        elif message == FINISHING:
+            child.listening = False
+            if self._stopping:
+                self._ports.close()
+        elif message == REFUSE:
             self._ports.close()
         elif message == ACCEPT and not self._stopping:
             self._ports.listen(with_shared=self._ready)
-        elif message == STOOD_ASIDE:
-            child.aside = True
 
     def _begin_others(self) -> None:
         self._ready = True

@@ -44,6 +44,8 @@ class ForwardingLog(LogReads):
         self._listeners: list[Listener] = []
         self._window = Window(0)  # what has come without a gap, up to `_newest`
         self._newest = 0
+        self._awaited = 0  # the revision that was last waited for
+        self._holders = 0  # of locks, so far
         self._arrivals: dict[asyncio.Future[None], int] = {}
         link.came, link.find, link.read = self._came, self._find, self._read
 
@@ -141,11 +143,13 @@ class ForwardingLog(LogReads):
 
     @asynccontextmanager
     async def exclusive(self, name: str) -> AsyncIterator[None]:
-        await self._link.send("lock", name)
+        self._holders += 1
+        holder = self._holders
         try:
+            await self._link.send("lock", name, holder)
             yield
-        finally:
-            self._link.tell("unlock", name)
+        finally:  # also one that is cancelled while it waits: else it would be given the lock, and keep it
+            self._link.tell("unlock", name, holder)
 
     # Reading
 
@@ -153,8 +157,9 @@ class ForwardingLog(LogReads):
         seen = await self._database.newest()
         if seen is None:
             return await self._database.read(newest)
-        if seen > self._newest and self._newest and self._link.up:
+        if seen > max(self._newest, self._awaited) and self._newest and self._link.up:
             await self._arrival(seen)
+            self._awaited = seen  # what another server wrote does not come from this one's writer
         return max(int(seen), self._floor)
 
     async def _arrival(self, revision: int) -> None:

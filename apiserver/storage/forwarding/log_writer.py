@@ -12,8 +12,8 @@ to 1.2 s in turn: who finds SQLite's lock taken sleeps, longer each time, and ot
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, NamedTuple
 
 from kubeskew.apiserver.storage.forwarding.frames import (
     Door,
@@ -31,6 +31,14 @@ ANSWER_SECONDS = 2.0  # for a worker to say what it is asked
 CALLS = frozenset({"attribute", "grant", "renew", "compact", "record"})  # methods that workers have called
 
 
+class _Holder(NamedTuple):
+    """A request of a worker that holds a lock, or waits for it; `number` is that of its message."""
+
+    worker: FrameConnection
+    name: int
+    number: int
+
+
 class LogWriter:
     """Serves the workers that come through the door."""
 
@@ -41,7 +49,7 @@ class LogWriter:
         self._tasks: dict[asyncio.Future[None], None] = {}
         self._questions: dict[int, asyncio.Future[Any]] = {}
         self._asked = 0
-        self._locks: dict[str, list[tuple[FrameConnection, int]]] = {}  # the holder first, then who waits
+        self._locks: dict[str, list[_Holder]] = {}  # the holder first, then who waits
 
     def start(self) -> None:
         self._log.subscribe(self._committed)
@@ -85,12 +93,12 @@ class LogWriter:
                 self._write(worker, number, change)
             case ("call", number, name, arguments) if name in CALLS:
                 self._spawn(self._call(worker, number, name, arguments))
-            case ("lock", number, name):
-                self._locks.setdefault(name, []).append((worker, number))
+            case ("lock", number, name, holder):
+                self._locks.setdefault(name, []).append(_Holder(worker, holder, number))
                 if len(self._locks[name]) == 1:
                     worker.send(("done", number, None))
-            case ("unlock", name):
-                self._release(name, worker)
+            case ("unlock", name, holder):
+                self._release(name, lambda each: each.worker is worker and each.name == holder)
             case ("ask", number, question):
                 self._spawn(self._ask(worker, number, question))
             case ("answer", number, answer):
@@ -100,23 +108,22 @@ class LogWriter:
             case _:
                 raise ValueError(f"a worker sent {message[0]}")
 
-    def _release(self, name: str, worker: FrameConnection) -> None:
-        """The holder gives the lock to the next one."""
-        waiting = self._locks.get(name, [])
-        if waiting and waiting[0][0] is worker:
-            del waiting[0]
-            if waiting:
-                waiting[0][0].send(("done", waiting[0][1], None))
-            else:
-                del self._locks[name]
+    def _release(self, name: str, leaves: Callable[[_Holder], bool]) -> None:
+        """Lets go of those that leave, holders or not; a holder gives the lock to the next one."""
+        before = self._locks.get(name, [])
+        left = [each for each in before if not leaves(each)]
+        if not left:
+            self._locks.pop(name, None)
+            return
+        self._locks[name] = left
+        if left[0] is not before[0]:
+            left[0].worker.send(("done", left[0].number, None))
 
     def _gone(self, worker: FrameConnection) -> None:
         """Lets go of what a worker that has ended holds, or waits for."""
         self._workers.pop(worker, None)
         for name in [*self._locks]:
-            held, *waiting = self._locks[name]
-            self._locks[name] = [held, *(each for each in waiting if each[0] is not worker)]
-            self._release(name, worker)
+            self._release(name, lambda each: each.worker is worker)
 
     def _write(self, worker: FrameConnection, number: int, change: Change | Transaction) -> None:
         try:

@@ -125,6 +125,25 @@ async def test_one_worker_at_a_time_holds_a_name(writing: Writing):
     assert order[::2] == order[1::2]
 
 
+async def test_who_is_cancelled_while_it_waits_holds_nothing(writing: Writing):
+    """A name goes to the next one that waits, not to one that has given up."""
+    async with worker(writing) as (first, _), worker(writing) as (second, _):
+
+        async def take(log: ForwardingLog) -> None:
+            async with log.exclusive("services"):
+                pass
+
+        async with asyncio.timeout(10):
+            async with first.exclusive("services"):
+                waiting = [asyncio.create_task(take(log)) for log in (second, first, second)]
+                await second.ask("whether the writer has heard of them")
+                waiting[0].cancel()
+                waiting[1].cancel()
+                await asyncio.gather(*waiting[:2], return_exceptions=True)
+            await waiting[2]
+            await take(first)
+
+
 async def test_questions_are_answered_by_the_others(writing: Writing):
     """A worker gets what each other one answers, and nothing of itself."""
     async with worker(writing) as (first, _), worker(writing) as (second, _), worker(writing) as (third, _):
