@@ -10,6 +10,7 @@ While the server has faults, the first worker alone has connections: their count
 import ctypes
 import gc
 import logging
+import math
 import os
 import select
 import signal
@@ -45,6 +46,7 @@ from kubeskew.apiserver.workers.seat import (
 
 WRITER = 0  # its place; workers have those from 1
 PAUSE_SECONDS = 1.0  # before a process that ended soon after its start is started again
+WRITER_SECONDS = 10.0  # for the writer to commit what is left
 ASIDE_SECONDS = 1.0  # for workers to end their connections
 ACCEPTED_AT_ONCE = 64
 _BACKLOG = 1024
@@ -132,6 +134,8 @@ class Supervisor:
         if options.faults_dir:
             self._faults = ProcessFaults(Path(options.faults_dir), clock)
         self._end_signal = 0  # for the first worker, when it is ready
+        self._writer_end: float | None = None  # when the writer has to have ended
+        self._end_status = 0  # of the first worker
         self._told = False  # the first worker, that it is the last one
         self._status: int | None = None
         self._signals: list[int] = []
@@ -204,6 +208,8 @@ class Supervisor:
 
     def _milliseconds(self) -> float | None:
         times = [child.again_at for child in self._children if child.again_at is not None]
+        if self._writer_end is not None and self._writer_end < math.inf:
+            times.append(self._writer_end)
         return max(0.0, min(times) - self._seconds()) * 1000 if times else None
 
     def _awake(self) -> None:
@@ -389,6 +395,12 @@ class Supervisor:
 
     def _ended(self, child: Child, code: int) -> None:
         if self._stopping:
+            if child.place == 1 and child.again_at is None:
+                self._end_status = max(code, 0)
+            elif (
+                child.place == WRITER and self._writer_end is None and any(each.pid for each in self._workers)
+            ):
+                child.again_at = self._seconds()  # the workers' last writes need one
             return
         if code > 0 and not self._ready and child.place in (WRITER, 1):
             self._stop_all(code)  # it has said why
@@ -449,11 +461,14 @@ class Supervisor:
                 with suppress(OSError):
                     first.channel.send(ALONE)
             return
-        if writer.pid:
+        if not writer.pid:
+            self._status = self._end_status
+        elif self._writer_end is None:
             os.kill(writer.pid, signal.SIGTERM)
-            os.waitpid(writer.pid, 0)
-            writer.pid = 0
-        self._status = 0
+            self._writer_end = self._seconds() + WRITER_SECONDS
+        elif self._writer_end <= self._seconds():
+            os.kill(writer.pid, signal.SIGKILL)
+            self._writer_end = math.inf
 
 
 @contextmanager

@@ -7,12 +7,14 @@ import signal
 import sqlite3
 from collections import Counter
 from collections.abc import AsyncIterator
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
 from server_in_process import MAPS, config_map
 from until import until
-from worker_sets import WorkerSet, call, runs, worker_set
+from worker_sets import WorkerSet, call, runs, serving_lines, worker_set
 
 from kubeskew.apiserver.options import WorkerPlace
 
@@ -253,10 +255,46 @@ async def test_one_start_and_one_end_are_recorded(tmp_path):
         pids = workers.children
         assert await workers.stop() == 0
         assert not any(map(runs, pids))
-    with sqlite3.connect(tmp_path / "log.db") as log:
-        recorded = log.execute("select component, what from timeline order by seq").fetchall()
-    log.close()
-    assert recorded == [("apiserver", "started"), ("apiserver", "stopped")]
+    assert _recorded(tmp_path) == [("apiserver", "started"), ("apiserver", "stopped")]
+
+
+def _recorded(directory: Path) -> list[tuple[str, str]]:
+    with closing(sqlite3.connect(directory / "log.db")) as log:
+        return log.execute("select component, what from timeline order by seq").fetchall()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_a_signal_to_the_whole_group_ends_the_server_in_order(tmp_path, number):
+    """Ctrl-C in a terminal goes to every process of the group: the end is recorded, and nothing is left."""
+    async with worker_set(tmp_path, 2) as workers:
+        pids = workers.children
+        os.killpg(workers.process.pid, number)
+        assert await workers.process.wait() == 0
+        assert not any(map(runs, pids))
+    assert _recorded(tmp_path) == [("apiserver", "started"), ("apiserver", "stopped")]
+
+
+async def test_a_worker_that_is_told_to_end_is_replaced(tmp_path):
+    """SIGTERM to a worker ends that worker: the others go on to take connections, and so does the next."""
+    async with worker_set(tmp_path, 2) as workers:
+        for place in (2, 1):
+            seen = len(serving_lines(workers.log))
+            os.kill(workers.children[place], signal.SIGTERM)
+            async with workers.session() as session:
+                assert (await call(session, "get", "/version"))[0] == 200
+            await until(lambda seen=seen: len(serving_lines(workers.log)) > seen)
+            async with workers.sessions(2) as sessions:
+                assert [(await call(each, "get", "/version"))[0] for each in sessions] == [200, 200]
+
+
+async def test_a_writer_that_dies_during_the_end_is_replaced(tmp_path):
+    """The workers' last writes need a writer: the end is recorded, though it was killed after SIGTERM."""
+    async with worker_set(tmp_path, 2) as workers:
+        writer = workers.children[0]
+        workers.process.send_signal(signal.SIGTERM)
+        os.kill(writer, signal.SIGKILL)
+        assert await workers.process.wait() == 0
+    assert _recorded(tmp_path) == [("apiserver", "started"), ("apiserver", "stopped")]
 
 
 async def test_workers_end_with_their_parent(tmp_path):

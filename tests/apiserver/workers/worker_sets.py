@@ -84,15 +84,15 @@ async def worker_set(directory: Path, workers: int, *arguments: str) -> AsyncIte
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "kubeskew.apiserver.cli", "--storage-url", f"sqlite:///{directory}/log.db",
         "--secure-port", "0", "--token-auth-file", str(tokens), "--cert-dir", str(directory),
-        "--workers", str(workers), *arguments, stderr=asyncio.subprocess.PIPE, limit=2**20,
+        "--workers", str(workers), *arguments, stderr=asyncio.subprocess.PIPE, limit=2**20, process_group=0,
         env={**os.environ, "SSL_CERT_FILE": os.devnull, "SSL_CERT_DIR": os.devnull},
     )  # fmt: skip
     log: list[str] = []
     reading = asyncio.create_task(_read(process, log))
     try:
-        await until(lambda: len(_serving(log)) == workers or process.returncode is not None, 60)
+        await until(lambda: len(serving_lines(log)) == workers or process.returncode is not None, 60)
         assert process.returncode is None, "".join(log)
-        yield WorkerSet(process, directory, int(_serving(log)[0].rpartition(":")[2]), log)
+        yield WorkerSet(process, directory, int(serving_lines(log)[0].rpartition(":")[2]), log)
     finally:
         with suppress(ProcessLookupError):
             process.terminate()
@@ -100,7 +100,7 @@ async def worker_set(directory: Path, workers: int, *arguments: str) -> AsyncIte
         await reading
 
 
-def _serving(log: Sequence[str]) -> list[str]:
+def serving_lines(log: Sequence[str]) -> list[str]:
     return [line for line in log if " serving on " in line]
 
 
