@@ -43,7 +43,7 @@ class WorkerPlace:
         return self.number == 1
 
     def share(self, limit: int) -> int:
-        """This worker's part of a limit, at least 1; the parts of all add up to the limit."""
+        """Returns this worker's part of a limit: the parts add up to it, but each has at least 1 of any."""
         part, rest = divmod(limit, self.count)
         return max(part + (self.number <= rest), min(limit, 1))
 

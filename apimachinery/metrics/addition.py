@@ -12,8 +12,9 @@ _Series = tuple[str, tuple[tuple[str, str], ...]]
 _ALIKE = (
     "aggregator_unavailable_apiservice", "apiserver_resource_objects", "apiserver_storage_",
     "apiserver_flowcontrol_priority_level_", "etcd_", "kubernetes_", "process_max_fds", "process_start_time",
-    "process_virtual_memory_max", "registered_metrics", "version_info",
+    "process_virtual_memory_max", "version_info",
 )  # fmt: skip
+_ALIKE_COUNTER = "registered_metrics"
 _ALIKE_TYPES = ("gauge", "unknown")
 
 
@@ -46,6 +47,6 @@ def _series(sample: "Sample") -> _Series:
 
 def _together(metric: "Metric", one: "Sample", other: "Sample") -> "Sample":
     shared = metric.type in _ALIKE_TYPES and metric.name.startswith(_ALIKE)
-    if shared or metric.name.startswith("registered_metrics") or "quantile" in one.labels:
+    if shared or metric.name.startswith(_ALIKE_COUNTER) or "quantile" in one.labels:
         return one._replace(value=max(one.value, other.value))
     return one._replace(value=one.value + other.value)

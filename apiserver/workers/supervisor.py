@@ -354,7 +354,10 @@ class Supervisor:
         elif message == REFUSE:
             self._ports.close()
         elif message == ACCEPT and not self._stopping:
-            self._ports.listen(with_shared=self._ready)
+            try:
+                self._ports.listen(with_shared=self._ready)
+            except OSError as error:
+                self._fail(f"cannot listen: {error}")
 
     def _begin_others(self) -> None:
         self._ready = True

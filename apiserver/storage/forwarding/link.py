@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -16,7 +17,10 @@ from kubeskew.apiserver.storage.interfaces import DamageError, StorageError
 from kubeskew.apiserver.storage.records import Event, Place
 
 CLOSED = "the store is closed"
+KNOCK_SECONDS = 0.2
 WRITER_SECONDS = 10.0  # to wait for a writer that is started again
+
+log = logging.getLogger(__name__)
 
 Came = Callable[[Sequence[Event]], None]
 Find = Callable[[Place], Event | None]  # an event that has come; None if it is not known any more
@@ -72,7 +76,18 @@ class WriterLink:
             if not each.done():
                 each.set_exception(StorageError("the log's writer has ended: this may be written or not"))
         if not self._closing:
-            self._spawn(self._knock())
+            self._spawn(self._knock_again())
+
+    async def _knock_again(self) -> None:
+        """Knocks until it can: there may be too many open files for a while."""
+        while not self._closing:
+            try:
+                await self._knock()
+            except OSError as error:
+                log.warning("cannot reach the log's writer: %s", error)
+                await asyncio.sleep(KNOCK_SECONDS)
+            else:
+                return
 
     def _spawn(self, work: Awaitable[Any]) -> None:
         task = asyncio.ensure_future(work)

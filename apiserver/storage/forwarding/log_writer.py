@@ -154,7 +154,7 @@ class LogWriter:
         worker.send(("done", number, [each.result() for each in waiting.values() if each.done()]))
 
     async def close(self) -> None:
-        """Takes nothing more, and finishes what was accepted; the log stays open."""
+        """Takes nothing more, and sends what answers there are; the log stays open, and commits the rest."""
         self._door.unwatch()
         if self._tasks:
             await asyncio.wait([*self._tasks], timeout=ANSWER_SECONDS)
