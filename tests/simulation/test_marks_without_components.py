@@ -22,7 +22,8 @@ from kubeskew.simulation.runs import simulate
 
 COMPONENTS = ("scheduler", "controller-manager", "kubelet", "driver")
 FILES = Path(__file__).parents[2] / "conformance" / "scenarios"
-# Their failures are expected in all cells, so that there is none to hold a run without a component against.
+# Their failures are expected in all cells, or of invariants alone: there is none to hold a run without a
+# component against.
 EVERYWHERE = (
     "classic/checkpoint",
     "classic/gate-off",
@@ -47,6 +48,7 @@ EVERYWHERE = (
     "storage/past-versions",
     "upgrade/cpu-manager-policy",
     "upgrade/init-container-devices",
+    "upgrade/proposed-resize",
     "upgrade/sidecars-gate",
 )
 # What the file of a scenario says whose cluster has no kubelets, or has drivers.
