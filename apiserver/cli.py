@@ -4,6 +4,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Awaitable, Callable
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -391,7 +392,7 @@ def _supervised(
     options: ServerOptions, environment: Callable[[], Environment], clock: Clock, count: int
 ) -> int:
     """Returns the exit status. What processes need that are forked later is imported before."""
-    import kubeskew.apiserver.server  # noqa: F401
+    import_module("kubeskew.apiserver.server")
     from kubeskew.apiserver.http.self_signed import CertificateFilesError
     from kubeskew.apiserver.machine import SystemServerMachine
     from kubeskew.apiserver.storage.forwarding.frames import Door

@@ -19,6 +19,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
@@ -200,10 +201,10 @@ class Supervisor:
         found: dict[int, Callable[[], None]] = {self._wake_out.fileno(): self._awake}
         for child in self._workers:
             if child.channel is not None:
-                found[child.channel.fileno()] = lambda child=child: self._hear(child)  # type: ignore[misc]
+                found[child.channel.fileno()] = partial(self._hear, child)
         if any(child.listening and not child.aside for child in self._workers):
             for listener in self._ports.open:
-                found[listener.fileno()] = lambda listener=listener: self._accept(listener)  # type: ignore[misc]
+                found[listener.fileno()] = partial(self._accept, listener)
         return found
 
     def _milliseconds(self) -> float | None:
@@ -251,8 +252,9 @@ class Supervisor:
         """
         able = [child for child in self._workers if child.listening and not child.aside]
         for child in sorted(able, key=self._load):
+            if child.channel is None:
+                continue
             try:
-                assert child.channel is not None  # noqa: S101 - it has said that it listens
                 socket.send_fds(child.channel, [CONNECTION], [connection.fileno()])
             except OSError:
                 continue
