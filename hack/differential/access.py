@@ -504,16 +504,7 @@ class Access:
             method = "DELETE"
         if method != "GET":
             query += "&dryRun=All" if query else "?dryRun=All"
-        headers = dict(who.headers())
-        if method == "PATCH":
-            headers["Content-Type"] = "application/merge-patch+json"
-        return {
-            "about": f"{method} {resource.plural} {who.sort}",
-            "method": method,
-            "path": path + query,
-            "headers": headers,
-            **({"body": body} if body is not None else {}),
-        }
+        return _sent(f"{method} {resource.plural} {who.sort}", who, method, path + query, body)
 
     def _of_node(self) -> dict[str, Any]:
         """A request of a node, about what its authorizer and NodeRestriction look at."""
@@ -579,16 +570,8 @@ class Access:
             ("POST", "/apis/resource.k8s.io/v1beta1/resourceslices", slice_),
         )  # fmt: skip
         method, path, body = chance.choice(choices)
-        headers = dict(who.headers())
-        if method == "PATCH":
-            headers["Content-Type"] = "application/merge-patch+json"
-        return {
-            "about": f"{method} {path.rsplit('/', 1)[-1] if method == 'POST' else path.split('/')[-2]} node",
-            "method": method,
-            "path": f"{path}?dryRun=All",
-            "headers": headers,
-            **({"body": body} if body is not None else {}),
-        }
+        what = path.rsplit("/", 1)[-1] if method == "POST" else path.split("/")[-2]
+        return _sent(f"{method} {what} node", who, method, f"{path}?dryRun=All", body)
 
     def _impersonation(self) -> dict[str, Any]:
         """A request of a user with a token, which acts as another one."""
@@ -632,13 +615,13 @@ class Access:
         path = f"{base}/{plural}" if method == "POST" else f"{base}/{plural}/{name}"
         if method == "POST":
             body["metadata"]["name"] = f"new-{name}"
-        headers = dict(who.headers())
-        if method == "PATCH":
-            headers["Content-Type"] = "application/merge-patch+json"
-        return {
-            "about": f"{method} {plural} {who.sort}",
-            "method": method,
-            "path": f"{path}?dryRun=All",
-            "headers": headers,
-            "body": body,
-        }
+        return _sent(f"{method} {plural} {who.sort}", who, method, f"{path}?dryRun=All", body)
+
+
+def _sent(about: str, who: Identity, method: str, path: str, body: dict[str, Any] | None) -> dict[str, Any]:
+    """Returns a request of an identity; patches are merged."""
+    headers = dict(who.headers())
+    if method == "PATCH":
+        headers["Content-Type"] = "application/merge-patch+json"
+    sent = {"about": about, "method": method, "path": path, "headers": headers}
+    return sent if body is None else {**sent, "body": body}

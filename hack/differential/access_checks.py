@@ -14,6 +14,7 @@ from typing import Any
 import click
 from access import Access, tokens
 from access_answers import normal
+from releases import PATCHES, of_api_servers
 from servers import Pair, servers
 
 from kubeskew.apimachinery.catalogue.table import Catalogue
@@ -157,13 +158,7 @@ def only(real: Any, ours: Any) -> tuple[str, str]:
 
 
 @click.command()
-@click.argument("minor")
-@click.option(
-    "--binaries",
-    type=click.Path(exists=True, path_type=Path),
-    required=True,
-    help="DIR/MINOR/kube-apiserver.",
-)
+@of_api_servers
 @click.option("--seed", default=0, show_default=True, help="Of the roles, bindings, pods and questions.")
 @click.option("--first", default=0, show_default=True, help="The first question.")
 @click.option("--count", default=5000, show_default=True, help="How many questions.")
@@ -177,8 +172,6 @@ def access(minor: str, binaries: Path, seed: int, first: int, count: int, record
     \b
       ETCD=/usr/bin/etcd hack/differential/run access 1.36 --binaries DIR --seed 1 --count 20000
     """
-    from command import PATCHES
-
     checks = asyncio.run(check(binaries, minor, PATCHES[minor], seed, range(first, first + count)))
     for kind, each in sorted(checks.apart.items(), key=lambda item: -len(item[1].numbers)):
         click.echo(f"\n{len(each.numbers)} ({each.numbers[0]}): {kind}")

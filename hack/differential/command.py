@@ -28,6 +28,7 @@ from objects import Objects
 from placements import GATES as SCHEDULER_GATES
 from placements import placements as placements_history
 from planted import Hunt
+from releases import PATCHES, of_api_servers
 from schedulers import schedulers
 from servers import Pair, servers
 from shrinking import shrunk
@@ -36,14 +37,6 @@ from kubeskew.apimachinery.catalogue.table import Catalogue
 from kubeskew.apimachinery.gates import FeatureGates, GateError
 from kubeskew.apimachinery.versions import Version
 
-PATCHES = {
-    "1.31": "1.31.14",
-    "1.32": "1.32.13",
-    "1.33": "1.33.13",
-    "1.34": "1.34.9",
-    "1.35": "1.35.6",
-    "1.36": "1.36.3",
-}
 _AT_ONCE = 4
 _FLIPPED = 8  # gates
 _KEPT = {"CoordinatedLeaderElection"}  # with it a server waits for an API that is off by default
@@ -167,13 +160,7 @@ main.add_command(limits)
 
 
 @main.command()
-@click.argument("minor")
-@click.option(
-    "--binaries",
-    type=click.Path(exists=True, path_type=Path),
-    required=True,
-    help="DIR/MINOR/kube-apiserver.",
-)
+@of_api_servers
 @click.option("--mix", type=click.Choice([*MIXES]), default="objects", show_default=True, help="Of what.")
 @click.option("--first", default=0, show_default=True, help="The first seed.")
 @click.option("--count", default=200, show_default=True, help="How many histories.")

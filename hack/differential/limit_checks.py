@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 from limits import PREPARED, Limit, of_release, said
+from releases import PATCHES, of_api_servers
 from servers import Pair, servers
 
 from kubeskew.apimachinery.versions import Version
@@ -40,13 +41,7 @@ async def _searched(pair: Pair, limit: Limit) -> Sequence[int]:
 
 
 @click.command()
-@click.argument("minor")
-@click.option(
-    "--binaries",
-    type=click.Path(exists=True, path_type=Path),
-    required=True,
-    help="DIR/MINOR/kube-apiserver.",
-)
+@of_api_servers
 @click.option("--record", type=click.Path(path_type=Path), help="A file that gets what the real server said.")
 def limits(minor: str, binaries: Path, record: Path | None) -> None:
     """Ask a real kube-apiserver and ours for what is below, at and above each limit.
@@ -54,8 +49,6 @@ def limits(minor: str, binaries: Path, record: Path | None) -> None:
     \b
       ETCD=/usr/bin/etcd hack/differential/run limits 1.36 --binaries DIR
     """
-    from command import PATCHES
-
     found = asyncio.run(check(binaries, minor, PATCHES[minor]))
     apart = 0
     for what, numbers in found.items():

@@ -10,6 +10,7 @@ import json
 import logging
 import re
 import time
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -65,7 +66,7 @@ class Seen:
     nominated: Sequence[str]
 
 
-class Cluster:
+class Cluster(ABC):
     """A server with a scheduler at it."""
 
     def __init__(self, api: API, minor: int) -> None:
@@ -75,13 +76,13 @@ class Cluster:
         self.run = ""
         self._names: dict[str, str] = {}
 
+    @abstractmethod
     async def waiting(self) -> int:
         """The number of pods that are about to be tried."""
-        raise NotImplementedError
 
+    @abstractmethod
     def scores(self) -> Mapping[str, Mapping[str, int]]:
         """The scores of nodes, by pod."""
-        raise NotImplementedError
 
     def parts(self, pod: str) -> Any:
         """Returns what is known of how a pod's scores came about."""
