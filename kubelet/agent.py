@@ -176,8 +176,10 @@ class NodeAgent:
             runtime_version=lambda: self._runtime.version,
             runtime_status=lambda: self._runtime.status,
         )
-        self._statuses = StatusWriter(client, clock, owned_fields(self._features))
         self._dra = self._node_dra(environment, metrics, injector)
+        self._statuses = StatusWriter(
+            client, clock, owned_fields(self._features), self._dra.devices.uses_claims
+        )
         self._managers = self._resource_managers()
         self._allocations = PodAllocations(self._layout.kubelet, self._features, files)
         self._services = NodeServices(
@@ -372,9 +374,9 @@ class NodeAgent:
         await self._pods.start()
         self._spawn("static pods", self.static_pods.run(node["metadata"]["uid"]))
         self._spawn("resource managers", self._managers.run())
-        self._spawn("claims", self._dra.reconcile(self._pods.active_uids))
         self._spawn("status", self._reporter.run())
         self._spawn("pod statuses", self._statuses.run())
+        self._spawn("claims", self._dra.reconcile(self._pods.active_uids))
 
     def _report_start(self, *, is_new: bool) -> None:
         subject = event_subject(self.config.name)

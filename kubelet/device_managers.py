@@ -91,6 +91,10 @@ class PodDevices(Protocol):
         """Gives the pod's devices back, once its containers have stopped; raises DeviceError. Idempotent."""
         ...
 
+    def uses_claims(self, pod_uid: str) -> bool:
+        """True while the pod is counted among the users of a claim: then it has not ended for others."""
+        ...
+
     def add_health(self, pod: Object, status: Object) -> None:
         """Changes `status` in place."""
         ...
@@ -148,6 +152,9 @@ class NoDevices:
 
     async def unprepare(self, pod: Object) -> None:
         """Does nothing."""
+
+    def uses_claims(self, pod_uid: str) -> bool:
+        return False
 
     def add_health(self, pod: Object, status: Object) -> None:
         """Does nothing."""

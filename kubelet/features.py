@@ -280,6 +280,9 @@ class KubeletFeatures(FeatureTable):
     dra_unprepares_by_status: bool = bug("k8s-139772")
     # Deleting a pod unprepares a claim that it has not prepared, though another pod uses it.
     dra_unprepares_for_non_users: bool = bug("k8s-140212")
+    # Containers get the devices of implicit names, deviceclass.resource.kubernetes.io/…; before that they are
+    # prepared all the same (GetResources in pkg/kubelet/cm/dra/manager.go, 1.34 and 1.35).
+    dra_injects_implicit: bool = since(35)
     dra_shares_unpreparing: bool = bug("k8s-140527")  # a claim may get a user while it is unprepared
 
     # Device plugins

@@ -113,6 +113,7 @@ class _Life:
     may_stop_since: str = ""  # deleted, finished or changed from then on
     deadline: str = ""  # its kubelet stops it then, and reports it only when its containers have ended
     is_reported: bool = False  # its kubelet failed it while it ran; then its containers stop
+    refused_at: str = ""  # by a kubelet that started then; a later one may start its containers again
     ended: int = 0  # the revision at which it was no longer running, but had ended
     probed: set[str] = field(default_factory=set)
 
@@ -181,7 +182,8 @@ class RunningUndisturbed:
         if life is None or life.is_reported or not (by_kubelet and reason.startswith(_REFUSALS)):
             return
         if _ran_at_start(pod, life, cluster) and not is_deleting(pod):
-            life.is_reported = True
+            start = _start_of_kubelet(pod, cluster)
+            life.is_reported, life.refused_at = True, change.write.time if start is None else start.time
             write = f"written by {change.write.by} at revision {change.write.revision}"
             why = f"{reason}: {event.get('message')}"
             yield f"{named(pod)} ({write}) ran and was refused by its kubelet: {why}"
@@ -210,14 +212,23 @@ class RunningUndisturbed:
         """Reports containers that a kubelet stopped without a request, and those that ran without a claim of
         theirs.
 
-        The ends of containers of a pod that it has failed are not reported again.
+        The ends of containers of a pod that it has failed or refused are not reported again.
         """
+        stops = [event for event in evidence.records.containers if event.what == "stopped"]
         last = {(event.pod_uid, event.container): event for event in evidence.records.containers}
-        for event in evidence.records.containers:
-            life = self._lives.get(event.pod_uid)
-            if event.what != "stopped" or life is None or event.container in life.probed:
+        refused: set[tuple[str, str]] = set()  # pods and containers whose stop by a refusal was seen
+        for event in stops:
+            life, container = self._lives.get(event.pod_uid), (event.pod_uid, event.container)
+            if life is None or event.container in life.probed:
                 continue
-            if life.is_reported and event is last[event.pod_uid, event.container]:
+            if life.is_reported and event is last[container]:
+                continue
+            if (
+                life.refused_at
+                and container not in refused
+                and not self._is_before(event.time, life.refused_at)
+            ):
+                refused.add(container)
                 continue
             reasons = filter(None, (life.may_stop_since, life.deadline))
             if all(self._is_before(event.time, since) for since in reasons):
@@ -232,8 +243,12 @@ class RunningUndisturbed:
 
 def _ran_at_start(pod: ObjectView, life: _Life, cluster: Cluster) -> bool:
     """The event of a refusal may come after the end of what its kubelet found running."""
-    start = cluster.components.get(KUBELET + str((pod.get("spec") or {}).get("nodeName")))
+    start = _start_of_kubelet(pod, cluster)
     return _running(pod) or (start is not None and life.ended > start.revision)
+
+
+def _start_of_kubelet(pod: ObjectView, cluster: Cluster) -> ComponentChange | None:
+    return cluster.components.get(KUBELET + str((pod.get("spec") or {}).get("nodeName")))
 
 
 def _stopped(life: _Life, event: ContainerEvent) -> str:

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 from kubeskew.apimachinery.claim_users import is_for_pod
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.pod_resources import is_dra_extended_resource
+from kubeskew.apimachinery.pod_resources import is_dra_extended_resource, is_extended_resource
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.device_managers import DeviceError
 from kubeskew.kubelet.dra.plugin import PREPARE, UNPREPARE, ClaimRef, PreparedDevice
@@ -68,9 +68,11 @@ def _named(
     return PodClaim(entry["name"], generated(pod, entry), owned=True)
 
 
-def container_requests(pod: Object, container: Object, *, extended: bool) -> Iterator[tuple[str, str]]:
+def container_requests(
+    pod: Object, container: Object, *, extended: bool, implicit: bool
+) -> Iterator[tuple[str, str]]:
     """Pairs (claim name, request name) stand for the requests that the container uses; an empty request means
-    the whole claim."""
+    the whole claim. `implicit`: implicit names of extended resources count, too."""
     wanted: dict[str, list[str]] = {}
     for use in (container.get("resources") or {}).get("claims") or []:
         wanted.setdefault(use["name"], []).append(use.get("request") or "")
@@ -81,10 +83,11 @@ def container_requests(pod: Object, container: Object, *, extended: bool) -> Ite
     claim_status = extended_claim(pod) if extended else None
     if claim_status is None:
         return
+    is_named = is_dra_extended_resource if implicit else is_extended_resource
     resources = {
         name
         for name, amount in pod_spec.requests_of(container).items()
-        if is_dra_extended_resource(name) and not amount.is_zero()
+        if is_named(name) and not amount.is_zero()
     }
     for mapping in claim_status.get("requestMappings") or []:
         if mapping["containerName"] == container["name"] and mapping["resourceName"] in resources:

@@ -177,7 +177,8 @@ class DRAManager:
         ids: list[str] = []
         namespace = pod_spec.namespace_of(pod)
         try:
-            requests = [*container_requests(pod, container, extended=self._extended)]
+            implicit = self._features.dra_injects_implicit
+            requests = [*container_requests(pod, container, extended=self._extended, implicit=implicit)]
         except DeviceError as error:
             raise DeviceError(self._texts.list_names.format(error=error)) from error
         extended_name = ((extended_claim(pod) if self._extended else None) or {}).get("resourceClaimName")
@@ -255,13 +256,17 @@ class DRAManager:
             pass  # an answer without a failure says nothing more
         check_complete(self._texts, UNPREPARE, answers, len(infos))
 
+    def uses_claims(self, pod_uid: str) -> bool:
+        return bool(self._cache.names_of(pod_uid))
+
     # -- reconcile
 
     async def reconcile(self, active_pods: Callable[[], set[str]]) -> None:
-        """Unprepares, every minute, claims of pods that are gone from the node. Not gated, as upstream."""
+        """Unprepares, every minute, claims of pods that are gone from the node. Not gated, as upstream, whose
+        first look comes before all pods are known, and does nothing."""
         while True:
-            await self.reconcile_once(active_pods())
             await self._clock.sleep(RECONCILE_SECONDS)
+            await self.reconcile_once(active_pods())
 
     async def reconcile_once(self, active: set[str]) -> None:
         for (pod_uid, namespace), names in self._cache.left_behind(active).items():

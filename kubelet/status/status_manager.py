@@ -1,16 +1,18 @@
 """Writes pod statuses to the API server in the background: the newest wins, one write per pod at a time.
 
-Also ends a pod's life by the DELETE that removes the object once its containers are gone. What is written is
-a strategic merge patch from the server's status to the kubelet's, which names only what changed. So two
+Also ends a pod's life by the DELETE that removes the object once its containers are gone, and its claims with
+them: while the kubelet counts the pod among a claim's users, its phase does not become final. What is written
+is a strategic merge patch from the server's status to the kubelet's, which names only what changed. So two
 writers of one status (kubelet and scheduler, kubelet and a device plugin's administrator) do not undo each
 other, and an older kubelet keeps what it does not know.
 
-Source: pkg/kubelet/status/status_manager.go (syncPod).
+Source: pkg/kubelet/status/status_manager.go (syncPod, mergePodStatus, canBeDeleted) and
+pkg/kubelet/kubelet_pods.go (PodCouldHaveRunningContainers), 1.31 to 1.36.
 """
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +21,7 @@ from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, STRATEGIC_PATCH
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.pod_resources import TERMINAL_PHASES
 from kubeskew.kubelet import pod_spec
 
 # Lists that are merged by a key; other lists are replaced.
@@ -30,6 +33,9 @@ _OPTIONAL = ("reason", "message")
 _PASSING = frozenset({"PodResizePending", "PodResizeInProgress"})
 # Those that it has of each pod; one that was not admitted has none (pkg/kubelet/types/pod_status.go).
 _LASTING = frozenset({"PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"})
+# What of a status waits with the phase until nothing of the pod is in use.
+_OF_PHASE = ("phase", "reason", "message")
+_WITH_PHASE = "DisruptionTarget"  # a condition that is written with a final phase
 log = logging.getLogger(__name__)
 
 
@@ -96,23 +102,30 @@ class _Entry:
     sent: Object | None = None
     compared: Object | None = None  # the pod whose stored status was last compared with what was sent
     finished: bool = False  # delete the object when the status is written
+    held: bool = False  # the server's phase stays until the pod's claims are given back
     task: asyncio.Task[None] | None = None
 
 
 class StatusWriter:
-    def __init__(self, client: APIClient, clock: Clock, owned: Sequence[str]) -> None:
+    """Writes the fields `owned`; `in_use` is asked with a pod's UID if the pod still uses claims here."""
+
+    def __init__(
+        self, client: APIClient, clock: Clock, owned: Sequence[str], in_use: Callable[[str], bool]
+    ) -> None:
         self._client = client
         self._owned = owned
         self._clock = clock
+        self._in_use = in_use
         self._entries: dict[str, _Entry] = {}
 
     async def run(self) -> None:
-        """Writes again, every 10 s, what others have changed of the kubelet's parts (needsReconcile)."""
+        """Writes again, every 10 s, what others have changed of the kubelet's parts (needsReconcile), and
+        phases that waited."""
         while True:
             await self._clock.sleep(SYNC_SECONDS)
             for entry in self._entries.values():
-                if self._differs(entry):
-                    log.debug("status of %s was changed by others", pod_spec.full_name(entry.pod))
+                if entry.held or self._differs(entry):
+                    log.debug("status of %s is not the one at the server", pod_spec.full_name(entry.pod))
                     entry.sent = None
                     self._wake(entry)
 
@@ -192,10 +205,13 @@ class StatusWriter:
 
     @staticmethod
     def _open(entry: _Entry) -> bool:
-        return entry.finished or (entry.wanted is not None and entry.wanted != entry.sent)
+        deletes = entry.finished and not entry.held
+        return deletes or (entry.wanted is not None and entry.wanted != entry.sent)
 
     async def _patch(self, entry: _Entry, wanted: Object) -> None:
-        changes = status_patch(entry.pod.get("status") or {}, wanted, self._owned)
+        stored = entry.pod.get("status") or {}
+        entry.held = _ends(stored, wanted) and self._in_use(pod_spec.uid_of(entry.pod))
+        changes = status_patch(stored, _held_back(stored, wanted) if entry.held else wanted, self._owned)
         if changes:
             metadata = entry.pod["metadata"]
             body = {"metadata": {"uid": metadata["uid"]}, "status": changes}
@@ -213,6 +229,19 @@ class StatusWriter:
             grace_period=0,
             preconditions={"uid": metadata["uid"]},
         )
+
+
+def _ends(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    return wanted.get("phase") in TERMINAL_PHASES and stored.get("phase") not in TERMINAL_PHASES
+
+
+def _held_back(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> Object:
+    """Has all of the wanted status but a final phase, its reason and its message, and what goes with it."""
+    status = {name: value for name, value in wanted.items() if name not in _OF_PHASE}
+    status |= {name: stored[name] for name in _OF_PHASE if name in stored}
+    if "conditions" in wanted:
+        status["conditions"] = [each for each in wanted["conditions"] if each["type"] != _WITH_PHASE]
+    return status
 
 
 def _other_uid(error: StatusError) -> bool:

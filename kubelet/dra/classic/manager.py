@@ -279,6 +279,9 @@ class ClassicDRAManager:
 
     # -- unprepare
 
+    def uses_claims(self, pod_uid: str) -> bool:
+        return bool(self._cache.names_of(pod_uid))
+
     async def unprepare(self, pod: Object) -> None:
         """Gives up the pod's use of its claims; those without another user are unprepared. Raises
         DeviceError."""

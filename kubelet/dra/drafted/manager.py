@@ -203,6 +203,10 @@ class DraftedDRAManager:
 
     # -- unprepare
 
+    def uses_claims(self, pod_uid: str) -> bool:
+        """Pods of 1.26 wait for nothing but their containers."""
+        return False
+
     async def unprepare(self, pod: Object) -> None:
         """Gives up the pod's claims: those without another user here are unprepared, and then the
         reservation goes, before the pod does. Raises DeviceError."""
