@@ -5,6 +5,7 @@ A component is given one `Periods` value with its environment. Under virtual tim
 that a simulation with upstream's periods shows orders of events that a real cluster can have.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, NamedTuple
@@ -59,6 +60,7 @@ _POD_GC = "pkg/controller/podgc/gc_controller.go"
 _JOB = "pkg/controller/job/job_controller.go"
 _CORE = "cmd/kube-controller-manager/app/core.go"
 _QUOTA = "pkg/controller/resourcequota/config/v1alpha1/defaults.go"
+_NAMESPACES = "pkg/controller/namespace/namespace_controller.go"
 _NAMESPACE = "pkg/controller/namespace/deletion/namespaced_resources_deleter.go"
 _AUTOSCALER = "pkg/controller/podautoscaler/config/v1alpha1/defaults.go"
 _QUEUE = "pkg/scheduler/backend/queue/scheduling_queue.go"
@@ -103,10 +105,15 @@ class Periods:
         _MANAGER, "the quota controller looks for new resources every", 30.0, _CORE, quick=1.0
     )
     quota_resync: float = _period(_MANAGER, "all quotas are measured every", 300.0, _QUOTA)
+    namespace_grace: float = _period(
+        _MANAGER, "a deleted namespace is looked at after each of its changes by", 5.0,
+        _NAMESPACES, quick=0.0,
+    )  # fmt: skip
     namespace_first: float = _period(
-        _MANAGER, "a namespace with objects left is looked at again after", 8.0, _NAMESPACE, quick=0.2
-    )
-    namespace_longest: float = _period(_MANAGER, "… later after up to", 8.0, _NAMESPACE, quick=2.0)
+        _MANAGER, "… then after half the grace of its pods, or of 15 s with finalizers, and 1, at the latest by",
+        math.inf, _NAMESPACE, quick=0.2,
+    )  # fmt: skip
+    namespace_longest: float = _period(_MANAGER, "… later at the latest by", math.inf, _NAMESPACE, quick=2.0)
     node_monitor: float = _period(_MANAGER, "nodes' health is looked at every", 5.0, _HEALTH)
     node_grace: float = _period(
         _MANAGER, "a node that is silent counts as lost after", 50.0, _LIFECYCLE, before=(32, 40.0)

@@ -76,6 +76,10 @@ async def gone(cluster, ref, name, namespace="default"):
     return False
 
 
+async def exists(cluster, ref, name, namespace):
+    return not await gone(cluster, ref, name, namespace)
+
+
 async def scaled(cluster, count):
     async def there():
         names = await cluster.names(PODS, "default")
@@ -209,6 +213,49 @@ async def test_a_namespace_is_emptied_and_goes(cluster):
     )
 
     await cluster.client.patch(CONFIG_MAPS, "held", "tmp", {"metadata": {"finalizers": None}})
+    await cluster.until(lambda: gone(cluster, NAMESPACES, "tmp", ""))
+
+
+async def test_pods_hold_up_a_namespace(cluster):
+    """Other objects stay while pods are left, of which the conditions tell once their time is up."""
+    await cluster.client.create(
+        NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "tmp"}}
+    )
+    await cluster.until(lambda: exists(cluster, SERVICE_ACCOUNTS, "default", "tmp"))
+    spec = {
+        "nodeName": "silent",
+        "terminationGracePeriodSeconds": 2,
+        "containers": [{"name": "c", "image": "img:1"}],
+    }
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "tmp"}, "spec": spec}
+    await cluster.client.create(PODS, pod)
+    await cluster.client.create(CONFIG_MAPS, config_map("kept", namespace="tmp"))
+    await cluster.client.delete(NAMESPACES, "tmp")
+
+    async def told():
+        found = await cluster.client.get(NAMESPACES, "tmp")
+        conditions = found["status"].get("conditions", ())
+        return {condition["type"]: (condition["status"], condition["message"]) for condition in conditions}
+
+    first = await cluster.until(told)
+
+    async def late():
+        conditions = await told()
+        return conditions["NamespaceDeletionContentFailure"][0] == "True" and conditions
+
+    last = await cluster.until(late)
+
+    removed = ("False", "All content successfully removed")
+    failure = (
+        "Failed to delete all resource types, 1 remaining: "
+        "unexpected items still remain in namespace: tmp for gvr: /v1, Resource=pods"
+    )
+    assert first["NamespaceContentRemaining"] == last["NamespaceContentRemaining"] == removed
+    assert first["NamespaceDeletionContentFailure"][0] == "False"
+    assert last["NamespaceDeletionContentFailure"] == ("True", failure)
+    assert await exists(cluster, CONFIG_MAPS, "kept", "tmp")
+
+    await cluster.client.delete(PODS, "p", "tmp", grace_period=0)
     await cluster.until(lambda: gone(cluster, NAMESPACES, "tmp", ""))
 
 
