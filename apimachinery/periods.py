@@ -110,10 +110,10 @@ class Periods:
         _NAMESPACES, quick=0.0,
     )  # fmt: skip
     namespace_first: float = _period(
-        _MANAGER, "… then after half the grace of its pods, or of 15 s with finalizers, and 1, at the latest by",
+        _MANAGER, "… then after half of its pods' grace, or of 15 for finalizers, and 1; at most",
         math.inf, _NAMESPACE, quick=0.2,
     )  # fmt: skip
-    namespace_longest: float = _period(_MANAGER, "… later at the latest by", math.inf, _NAMESPACE, quick=2.0)
+    namespace_longest: float = _period(_MANAGER, "… later at most", math.inf, _NAMESPACE, quick=2.0)
     node_monitor: float = _period(_MANAGER, "nodes' health is looked at every", 5.0, _HEALTH)
     node_grace: float = _period(
         _MANAGER, "a node that is silent counts as lost after", 50.0, _LIFECYCLE, before=(32, 40.0)

@@ -167,7 +167,7 @@ class PodOwnerController(Controller):
             # A restarted controller first sees it while it terminates.
             self._pod_deleted(pod)
         elif controller_of(pod) is None:
-            self._enqueue_matching(pod)
+            self.enqueue_matching(pod)
         elif owner := self.owner_of(pod):
             self.expectations.creation_seen(key_of(owner))
             self.enqueue(owner)
@@ -186,7 +186,7 @@ class PodOwnerController(Controller):
             self.enqueue(former)
         if reference is None:
             if reference_changed or old["metadata"].get("labels") != new["metadata"].get("labels"):
-                self._enqueue_matching(new)
+                self.enqueue_matching(new)
         elif owner := self.owner_of(new):
             self.enqueue(owner)
             self.pod_changed(owner, old, new)
@@ -204,7 +204,7 @@ class PodOwnerController(Controller):
             self.pod_gone(owner, pod)
             self.enqueue(owner)
 
-    def _enqueue_matching(self, pod: Object) -> None:
+    def enqueue_matching(self, pod: Object) -> None:
         labels = pod["metadata"].get("labels")
         if not labels:
             return

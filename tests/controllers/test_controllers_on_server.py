@@ -298,7 +298,9 @@ async def test_claims_come_and_go_with_their_pod(cluster):
 
 async def test_controllers_come_to_rest(cluster):
     """Controllers write nothing more once every object is as it should be."""
-    await cluster.client.create(DEPLOYMENTS, deployment())
+    bound = deployment()
+    bound["spec"]["template"]["spec"]["nodeName"] = "n"
+    await cluster.client.create(DEPLOYMENTS, bound)
     await cluster.client.create(
         SERVICES,
         {

@@ -4,7 +4,12 @@ import pytest
 from workloads import events_of
 
 from kubeskew.apimachinery import volume_matching as matching
-from kubeskew.apimachinery.client.refs import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
+from kubeskew.apimachinery.client.refs import (
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    PODS,
+    STORAGE_CLASSES,
+)
 from kubeskew.controllers.volumes.binder import PersistentVolumeController
 
 
@@ -110,6 +115,8 @@ async def test_a_claim_that_lost_its_volume_says_so(cluster):
     [
         (None, "ProvisioningFailed"),
         ({"provisioner": "x", "volumeBindingMode": "Immediate"}, "ExternalProvisioning"),
+        ({"provisioner": "kubernetes.io/aws-ebs", "volumeBindingMode": "Immediate"}, "ExternalProvisioning"),
+        ({"provisioner": "kubernetes.io/no-provisioner"}, "ProvisioningFailed"),
         ({"provisioner": "x", "volumeBindingMode": "WaitForFirstConsumer"}, "WaitForFirstConsumer"),
     ],
 )
@@ -119,8 +126,28 @@ async def test_a_claim_of_a_class_waits(cluster, storage_class, reason):
     if storage_class is not None:
         await cluster.client.create(STORAGE_CLASSES, {"metadata": {"name": "fast"}, **storage_class})
         await cluster.quiet()
-    await cluster.client.create(PERSISTENT_VOLUME_CLAIMS, claim(storageClassName="fast"))
+    pending = {**claim(storageClassName="fast"), "status": {"phase": "Pending"}}
+    await cluster.client.create(PERSISTENT_VOLUME_CLAIMS, pending)
     await cluster.quiet(1)
 
     assert await phases(cluster) == ["Pending"]
     assert {event_reason for _, event_reason, _ in await events_of(cluster, controller)} == {reason}
+
+
+@pytest.mark.asyncio
+@pytest.mark.looptime
+async def test_pods_that_wait_for_a_node_are_named(cluster):
+    """A claim that waits for its consumer says which pods have to be scheduled first."""
+    (controller,) = await cluster.start(PersistentVolumeController)
+    storage_class = {"provisioner": "x", "volumeBindingMode": "WaitForFirstConsumer"}
+    await cluster.client.create(STORAGE_CLASSES, {"metadata": {"name": "fast"}, **storage_class})
+    uses = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
+    for name, more in (("a", {}), ("b", {}), ("bound", {"nodeName": "n"})):
+        metadata = {"name": name, "namespace": "ns"}
+        await cluster.client.create(PODS, {"metadata": metadata, "spec": {"volumes": uses, **more}})
+    await cluster.quiet()
+    await cluster.client.create(PERSISTENT_VOLUME_CLAIMS, claim(storageClassName="fast"))
+    await cluster.quiet(1)
+
+    expected = ("Normal", "WaitForPodScheduled", "waiting for pods a,b to be scheduled")
+    assert expected in await events_of(cluster, controller)
