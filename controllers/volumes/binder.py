@@ -6,6 +6,10 @@ stays.
 Behaviour of k8s.io/kubernetes/pkg/controller/volume/persistentvolume, 1.36.
 """
 
+import math
+from collections.abc import Coroutine
+from typing import Any
+
 from kubeskew.apimachinery import volume_matching as matching
 from kubeskew.apimachinery.client.refs import (
     PERSISTENT_VOLUME_CLAIMS,
@@ -61,6 +65,16 @@ class PersistentVolumeController(Controller):
         self._volumes.add_handler(self._volume_changed, self._volume_updated, self._volume_changed)
         self._claims.add_handler(deleted=self._claim_deleted)
         self._classes.add_handler(self._class_added)
+
+    def loops(self) -> list[Coroutine[Any, Any, None]]:
+        return [] if math.isinf(self.environment.periods.volume_resync) else [self._resync()]
+
+    async def _resync(self) -> None:
+        while True:
+            await self.clock.sleep(self.environment.periods.volume_resync)
+            for informer in (self._claims, self._volumes):
+                for obj in informer.list():
+                    self.enqueue(obj)
 
     # -- event handlers
 

@@ -92,7 +92,10 @@ _DROPPED = {
 _SUFFIX = re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{5}\b")
 _UID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _UID_OF = re.compile(r"\$\{uid:([^}]*)\}")
-_TIMELY = ("(combined from similar events)", "the object has been modified")
+_TIMELY = (
+    "(combined from similar events)", "the object has been modified",
+    "to be scheduled", "waiting for first consumer",  # of a claim, every 15 seconds
+)  # fmt: skip
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
 
 

@@ -5,11 +5,13 @@ from workloads import events_of
 
 from kubeskew.apimachinery import volume_matching as matching
 from kubeskew.apimachinery.client.refs import (
+    EVENTS,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
     PODS,
     STORAGE_CLASSES,
 )
+from kubeskew.apimachinery.periods import QUICK, REAL
 from kubeskew.controllers.volumes.binder import PersistentVolumeController
 
 
@@ -151,3 +153,18 @@ async def test_pods_that_wait_for_a_node_are_named(cluster):
 
     expected = ("Normal", "WaitForPodScheduled", "waiting for pods a,b to be scheduled")
     assert expected in await events_of(cluster, controller)
+
+
+@pytest.mark.asyncio
+@pytest.mark.looptime
+@pytest.mark.parametrize(("time", "told"), [(QUICK, 1), (REAL, 3)])
+async def test_claims_are_looked_at_again(make_cluster, time, told):
+    """With upstream's periods a claim says every fifteen seconds that it waits."""
+    cluster = make_cluster(time=time)
+    (controller,) = await cluster.start(PersistentVolumeController)
+    await cluster.client.create(PERSISTENT_VOLUME_CLAIMS, {**claim(), "status": {"phase": "Pending"}})
+    await cluster.quiet(31)
+    await controller.recorder.close()
+
+    (event,) = (await cluster.client.list(EVENTS, "ns"))["items"]
+    assert (event["reason"], event["count"]) == ("FailedBinding", told)
