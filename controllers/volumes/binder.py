@@ -151,12 +151,11 @@ class PersistentVolumeController(Controller):
         name = matching.class_of(claim)
         found = self._classes.get("", name) if name else None
         delayed = (found or {}).get("volumeBindingMode") == "WaitForFirstConsumer"
-        delayed = delayed and matching.annotation(claim, _SELECTED_NODE) is None
         volume = matching.best(self._volumes.list(), claim, delayed=delayed)
         if volume is not None:
             await self._bind(volume, claim)
             return
-        if delayed:
+        if delayed and matching.annotation(claim, _SELECTED_NODE) is None:
             self._tell_who_is_waited_for(claim)
         elif name:
             await self._ask_provisioner(claim, name, found)

@@ -188,6 +188,22 @@ async def test_one_living_owner_is_enough(cluster):
     await cluster.until(one_left)
 
 
+async def test_the_description_of_the_root_ca_comes_back(cluster):
+    """Whoever takes it away is overruled; another text is left alone."""
+    name = "kube-root-ca.crt"
+    await cluster.until(lambda: exists(cluster, CONFIG_MAPS, name, "default"))
+
+    async def described(text):
+        body = {"metadata": {"annotations": {"kubernetes.io/description": text}}}
+        await cluster.client.patch(CONFIG_MAPS, name, "default", body)
+        await asyncio.sleep(0.3)
+        found = await cluster.client.get(CONFIG_MAPS, name, "default")
+        return found["metadata"]["annotations"]["kubernetes.io/description"]
+
+    assert await described("mine") == "mine"
+    assert (await described(None)).startswith("Contains a CA bundle")
+
+
 async def test_a_namespace_is_emptied_and_goes(cluster):
     """Everything in it is deleted; what has a finalizer is reported in the conditions and waited for."""
     await cluster.client.create(

@@ -168,3 +168,21 @@ async def test_claims_are_looked_at_again(make_cluster, time, told):
 
     (event,) = (await cluster.client.list(EVENTS, "ns"))["items"]
     assert (event["reason"], event["count"]) == ("FailedBinding", told)
+
+
+@pytest.mark.asyncio
+@pytest.mark.looptime
+async def test_a_selected_node_takes_no_volume(cluster):
+    """The scheduler binds volumes itself; the node asks for one to be provisioned."""
+    (controller,) = await cluster.start(PersistentVolumeController)
+    storage_class = {"provisioner": "x", "volumeBindingMode": "WaitForFirstConsumer"}
+    await cluster.client.create(STORAGE_CLASSES, {"metadata": {"name": "fast"}, **storage_class})
+    await cluster.client.create(PERSISTENT_VOLUMES, volume("free", storageClassName="fast"))
+    await cluster.quiet()
+    selected = {**claim(storageClassName="fast"), "status": {"phase": "Pending"}}
+    selected["metadata"]["annotations"] = {"volume.kubernetes.io/selected-node": "n"}
+    await cluster.client.create(PERSISTENT_VOLUME_CLAIMS, selected)
+    await cluster.quiet(1)
+
+    assert await phases(cluster) == ["Pending", "Available"]
+    assert {reason for _, reason, _ in await events_of(cluster, controller)} == {"ExternalProvisioning"}
