@@ -21,7 +21,7 @@ _FINALIZERS_SECONDS = 15  # that objects with finalizers are thought to take
 
 @dataclass(slots=True)
 class RemainingObjects:
-    """What a round has found and left in a namespace."""
+    """Counts what a round has found and left in a namespace."""
 
     undiscovered: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)

@@ -136,7 +136,7 @@ async def test_labels_of_a_headless_service_are_its_own(serving):
 
 
 async def test_subsets_of_the_same_addresses_are_mirrored_once(serving):
-    """As upstream repacks them: each port once, and not ready trumps ready."""
+    """Each port comes once, as upstream repacks them, and not ready trumps ready."""
     await serving.client.create(SERVICES, service(selector=None))
     one = {"addresses": [{"ip": "10.1.2.3"}], "ports": [{"name": "a", "port": 80, "protocol": "TCP"}]}
     other = {"addresses": [{"ip": "10.1.2.3"}], "ports": [{"name": "b", "port": 81, "protocol": "TCP"}]}

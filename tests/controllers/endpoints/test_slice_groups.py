@@ -88,7 +88,7 @@ def changes(present, wanted, ports=(HTTP,)):
     ],
 )
 def test_which_slices_are_written(present, wanted, expected):
-    """As few as may be; a slice that would go becomes one that would come."""
+    """Few slices are written; one that would go becomes one that would come."""
     assert changes(present, wanted) == expected
 
 
