@@ -116,7 +116,7 @@ class Periods:
     )  # fmt: skip
     namespace_longest: float = _period(_MANAGER, "… later at most", math.inf, _NAMESPACE, quick=2.0)
     volume_resync: float = _period(
-        _MANAGER, "all claims and volumes are looked at every", 15.0, _VOLUMES, quick=math.inf
+        _MANAGER, "claims that wait look for a volume every (0: when one changes)", 15.0, _VOLUMES, quick=0.0
     )
     node_monitor: float = _period(_MANAGER, "nodes' health is looked at every", 5.0, _HEALTH)
     node_grace: float = _period(

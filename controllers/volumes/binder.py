@@ -6,7 +6,6 @@ stays.
 Behaviour of k8s.io/kubernetes/pkg/controller/volume/persistentvolume, 1.36.
 """
 
-import math
 from collections.abc import Coroutine
 from typing import Any
 
@@ -62,12 +61,15 @@ class PersistentVolumeController(Controller):
         self._pods = context.informer(PODS)
         for informer in (self._volumes, self._claims):
             informer.add_handler(self.enqueue, lambda _, new: self.enqueue(new))
-        self._volumes.add_handler(self._volume_changed, self._volume_updated, self._volume_changed)
         self._claims.add_handler(deleted=self._claim_deleted)
-        self._classes.add_handler(self._class_added)
+        if self.environment.periods.volume_resync:
+            self._volumes.add_handler(deleted=self._volume_deleted)
+        else:
+            self._volumes.add_handler(self._volume_changed, self._volume_updated, self._volume_changed)
+            self._classes.add_handler(self._class_added)
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
-        return [] if math.isinf(self.environment.periods.volume_resync) else [self._resync()]
+        return [self._resync()] if self.environment.periods.volume_resync else []
 
     async def _resync(self) -> None:
         while True:
@@ -88,6 +90,11 @@ class PersistentVolumeController(Controller):
     def _volume_updated(self, _old: Object, new: Object) -> None:
         if (new.get("status") or {}).get("phase") == "Available":
             self._volume_changed(new)
+
+    def _volume_deleted(self, volume: Object) -> None:
+        """Wakes the claim that was bound to it; others wait until all are looked at."""
+        if reference := volume["spec"].get("claimRef"):
+            self.queue.add(Key(reference["namespace"], reference["name"]))
 
     def _claim_deleted(self, claim: Object) -> None:
         if name := claim["spec"].get("volumeName"):

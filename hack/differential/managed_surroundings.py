@@ -543,6 +543,7 @@ class Surroundings:
         for number in range(chance.randrange(3)):
             self._volume(number)
         self._volume_claim("data")
+        self.steps[-1]["still"] = 17  # claims are looked at every 15 seconds
         self._mounted = chance.choice(("data", "data", "ephemeral", "none"))
 
     def _volume(self, number: int) -> None:

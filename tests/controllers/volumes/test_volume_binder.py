@@ -186,3 +186,20 @@ async def test_a_selected_node_takes_no_volume(cluster):
 
     assert await phases(cluster) == ["Pending", "Available"]
     assert {reason for _, reason, _ in await events_of(cluster, controller)} == {"ExternalProvisioning"}
+
+
+@pytest.mark.asyncio
+@pytest.mark.looptime
+@pytest.mark.parametrize(("time", "after"), [(QUICK, "Bound"), (REAL, "Pending")])
+async def test_a_new_volume_is_taken_when_claims_are_looked_at(make_cluster, time, after):
+    """With upstream's periods a claim that waits hears of no volume; it finds it within fifteen seconds."""
+    cluster = make_cluster(time=time)
+    await cluster.start(PersistentVolumeController)
+    await cluster.client.create(PERSISTENT_VOLUME_CLAIMS, {**claim(), "status": {"phase": "Pending"}})
+    await cluster.quiet(1)
+    await cluster.client.create(PERSISTENT_VOLUMES, volume("late"))
+    await cluster.quiet(1)
+    assert (await phases(cluster))[0] == after
+
+    await cluster.quiet(15)
+    assert await phases(cluster) == ["Bound", "Bound"]
