@@ -5,6 +5,7 @@ A component is given one `Periods` value with its environment. Under virtual tim
 that a simulation with upstream's periods shows orders of events that a real cluster can have.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, NamedTuple
@@ -56,9 +57,11 @@ _LEADER = "component-base/config/v1alpha1/defaults.go"
 _LIFECYCLE = "pkg/controller/nodelifecycle/config/v1alpha1/defaults.go"
 _HEALTH = "pkg/controller/nodelifecycle/node_lifecycle_controller.go"
 _POD_GC = "pkg/controller/podgc/gc_controller.go"
+_VOLUMES = "pkg/controller/volume/persistentvolume/config/v1alpha1/defaults.go"
 _JOB = "pkg/controller/job/job_controller.go"
 _CORE = "cmd/kube-controller-manager/app/core.go"
 _QUOTA = "pkg/controller/resourcequota/config/v1alpha1/defaults.go"
+_NAMESPACES = "pkg/controller/namespace/namespace_controller.go"
 _NAMESPACE = "pkg/controller/namespace/deletion/namespaced_resources_deleter.go"
 _AUTOSCALER = "pkg/controller/podautoscaler/config/v1alpha1/defaults.go"
 _QUEUE = "pkg/scheduler/backend/queue/scheduling_queue.go"
@@ -103,10 +106,18 @@ class Periods:
         _MANAGER, "the quota controller looks for new resources every", 30.0, _CORE, quick=1.0
     )
     quota_resync: float = _period(_MANAGER, "all quotas are measured every", 300.0, _QUOTA)
+    namespace_grace: float = _period(
+        _MANAGER, "a deleted namespace is looked at after each of its changes by", 5.0,
+        _NAMESPACES, quick=0.0,
+    )  # fmt: skip
     namespace_first: float = _period(
-        _MANAGER, "a namespace with objects left is looked at again after", 8.0, _NAMESPACE, quick=0.2
+        _MANAGER, "… then after half of its pods' grace, or of 15 for finalizers, and 1; at most",
+        math.inf, _NAMESPACE, quick=0.2,
+    )  # fmt: skip
+    namespace_longest: float = _period(_MANAGER, "… later at most", math.inf, _NAMESPACE, quick=2.0)
+    volume_resync: float = _period(
+        _MANAGER, "claims that wait look for a volume every (0: when one changes)", 15.0, _VOLUMES, quick=0.0
     )
-    namespace_longest: float = _period(_MANAGER, "… later after up to", 8.0, _NAMESPACE, quick=2.0)
     node_monitor: float = _period(_MANAGER, "nodes' health is looked at every", 5.0, _HEALTH)
     node_grace: float = _period(
         _MANAGER, "a node that is silent counts as lost after", 50.0, _LIFECYCLE, before=(32, 40.0)
@@ -114,6 +125,9 @@ class Periods:
     node_startup_grace: float = _period(_MANAGER, "… a new one after", 60.0, _LIFECYCLE)
     pod_gc: float = _period(_MANAGER, "pods without a node are looked for every", 20.0, _POD_GC)
     pod_gc_quarantine: float = _period(_MANAGER, "… and deleted once the node was gone for", 40.0, _POD_GC)
+    job_batch: float = _period(
+        _MANAGER, "a job is looked at after changes of its pods, gathered for", 1.0, _JOB, quick=0.0
+    )
     job_backoff_first: float = _period(_MANAGER, "a job's pod that failed is replaced after", 10.0, _JOB)
     job_backoff_longest: float = _period(_MANAGER, "… then twice as late each time, up to", 600.0, _JOB)
     autoscaler_first: float = _period(

@@ -5,29 +5,23 @@ Source: k8s.io/kubernetes/pkg/controller/endpointslice, 1.36, for addresses of I
 
 from collections.abc import Iterable
 
-from kubeskew.apimachinery.client.refs import ENDPOINT_SLICES, SERVICES
+from kubeskew.apimachinery.client.refs import ENDPOINT_SLICES, NODES, SERVICES
 from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.endpoints.features import EndpointsFeatures
+from kubeskew.controllers.endpoints.port_hashes import digest_of
 from kubeskew.controllers.endpoints.services import (
-    MANAGED_BY,
-    SERVICE_LABEL,
     Backend,
     Port,
     ServiceController,
     SliceWriter,
     annotated,
     backends,
-    by_ports,
-    is_headless,
     selector_of,
     service_keys,
 )
-from kubeskew.controllers.framework.base import ControllerContext, Key
+from kubeskew.controllers.endpoints.slice_groups import MANAGER, Changes, SliceGroups
+from kubeskew.controllers.framework.base import ControllerContext, Key, SyncError
 from kubeskew.controllers.framework.owner_references import new_controller_reference
-
-_MANAGER = "endpointslice-controller.k8s.io"
-_HEADLESS = "service.kubernetes.io/headless"
-_MOST_ENDPOINTS = 100
 
 
 class EndpointSliceController(ServiceController):
@@ -40,12 +34,15 @@ class EndpointSliceController(ServiceController):
         environment = context.environment
         self._features = EndpointsFeatures.of(environment.gates)
         self._slices = context.informer(ENDPOINT_SLICES)
-        self._slices.add_index("service", lambda slice_: service_keys(slice_, _MANAGER))
-        self._slices.add_handler(deleted=self._slice_deleted)
+        self._slices.add_index("service", lambda slice_: service_keys(slice_, MANAGER))
+        self._slices.add_handler(
+            self._slice_changed, lambda _, new: self._slice_changed(new), self._slice_changed
+        )
+        self._nodes = context.informer(NODES)
         self._writer = SliceWriter(context.client)
 
-    def _slice_deleted(self, slice_: Object) -> None:
-        for key in service_keys(slice_, _MANAGER):
+    def _slice_changed(self, slice_: Object) -> None:
+        for key in service_keys(slice_, MANAGER):
             self.queue.add(Key(*key.split("/", 1)))
 
     async def sync(self, key: Key) -> None:
@@ -54,51 +51,52 @@ class EndpointSliceController(ServiceController):
             self._writer.forget(key)
             self.triggers.forget(key)
             return  # the garbage collector removes its slices
-        if not selector_of(service) or service["metadata"].get("deletionTimestamp"):
+        if not selector_of(service):
             return
         present = self._slices.by_index("service", str(key))
         if self._writer.is_behind(key, present):
             self.queue.add_after(key, 0.05)
             return
         selected = self.selected(service)
-        overlooks = self._features.slices_overlook_sidecars
-        wanted = slices(backends(service, selected, overlooks_sidecars=overlooks))
+        groups = SliceGroups(service, present, digest_of(self._features))
+        lost = self._place(groups, service, selected)
         time = self.triggers.of(key, service, selected)
-        for number, content in enumerate(wanted):
-            content["metadata"] = {"labels": _labels(key, service)}
-            if number < len(present):
-                await self._update(present[number], content, time)
+        await self._write(key, service, groups.changes(), time)
+        if lost:
+            text = lost[0] if len(lost) == 1 else f"[{', '.join(lost)}]"
+            text = f"Error updating Endpoint Slices for Service {key}: {text}"
+            self.recorder.event(service, "Warning", "FailedToUpdateEndpointSlices", text)
+            raise SyncError(text)
+
+    def _place(self, groups: SliceGroups, service: Object, selected: Iterable[Object]) -> list[str]:
+        """Adds the endpoints that there should be; returns errors about pods whose nodes are gone."""
+        lost = []
+        for backend in backends(
+            service, selected, overlooks_sidecars=self._features.slices_overlook_sidecars
+        ):
+            ports = [_port(port) for port in backend.ports]
+            groups.group(ports)
+            node = backend.pod["spec"].get("nodeName") or ""
+            published = service["spec"].get("publishNotReadyAddresses")
+            if self._nodes.get("", node) is None and not published:
+                name = backend.pod["metadata"]["name"]
+                namespace, of = service["metadata"]["namespace"], service["metadata"]["name"]
+                lost.append(f"skipping Pod {name} for Service {namespace}/{of}: Node {node} Not Found")
             else:
-                owner = new_controller_reference(service, SERVICES)
-                metadata = {**content["metadata"], "ownerReferences": [owner]}
-                made = {**content, "metadata": annotated(metadata, time), "addressType": "IPv4"}
-                await self._writer.create(key, made)
-        for extra in present[len(wanted) :]:
-            await self._writer.delete(extra)
+                groups.add(_endpoint(backend), ports)
+        return list(dict.fromkeys(lost))
 
-    async def _update(self, present: Object, content: Object, time: str) -> None:
-        labels = content["metadata"]["labels"]
-        same = all((present.get(name) or []) == content[name] for name in ("endpoints", "ports"))
-        if same and (present["metadata"].get("labels") or {}) == labels:
-            return
-        metadata = annotated({**present["metadata"], "labels": labels}, time)
-        await self.client.update(ENDPOINT_SLICES, {**present, **content, "metadata": metadata})
-
-
-def _labels(key: Key, service: Object) -> dict[str, str]:
-    labels = {**(service["metadata"].get("labels") or {}), SERVICE_LABEL: key.name, MANAGED_BY: _MANAGER}
-    return {**labels, _HEADLESS: ""} if is_headless(service) else labels
-
-
-def slices(found: Iterable[Backend]) -> list[Object]:
-    """There is at least one slice; endpoints with different ports are in different slices."""
-    result = []
-    for ports, group in by_ports(found).items():
-        listed = [_port(port) for port in ports]
-        for start in range(0, len(group), _MOST_ENDPOINTS):
-            endpoints = [_endpoint(backend) for backend in group[start : start + _MOST_ENDPOINTS]]
-            result.append({"endpoints": endpoints, "ports": listed})
-    return result or [{"endpoints": [], "ports": []}]
+    async def _write(self, key: Key, service: Object, changes: Changes, time: str) -> None:
+        if not service["metadata"].get("deletionTimestamp"):
+            owner = new_controller_reference(service, SERVICES)
+            for slice_ in changes.create:
+                metadata = {**slice_["metadata"], "ownerReferences": [owner]}
+                await self._writer.create(key, {**slice_, "metadata": annotated(metadata, time)})
+        for slice_ in changes.update:
+            metadata = annotated(slice_["metadata"], time)
+            await self.client.update(ENDPOINT_SLICES, {**slice_, "metadata": metadata})
+        for slice_ in changes.delete:
+            await self._writer.delete(slice_)
 
 
 def _port(port: Port) -> Object:

@@ -7,6 +7,8 @@ import ipaddress
 
 from kubeskew.apimachinery.client.refs import ENDPOINT_SLICES, ENDPOINTS, SERVICES
 from kubeskew.apimachinery.objects import Object
+from kubeskew.controllers.endpoints.features import EndpointsFeatures
+from kubeskew.controllers.endpoints.port_hashes import digest_of
 from kubeskew.controllers.endpoints.services import (
     ANNOTATION,
     MANAGED_BY,
@@ -14,6 +16,7 @@ from kubeskew.controllers.endpoints.services import (
     SliceWriter,
     service_keys,
 )
+from kubeskew.controllers.endpoints.slice_groups import in_order
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
 from kubeskew.controllers.framework.owner_references import new_controller_reference
 
@@ -33,6 +36,7 @@ class EndpointSliceMirroringController(Controller):
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
+        self._features = EndpointsFeatures.of(context.environment.gates)
         self._services = context.informer(SERVICES)
         self._endpoints = context.informer(ENDPOINTS)
         self._slices = context.informer(ENDPOINT_SLICES)
@@ -59,7 +63,7 @@ class EndpointSliceMirroringController(Controller):
         await self._reconcile(key, wanted, present)
 
     def _mirrored(self, endpoints: Object) -> list[Object]:
-        contents, invalid, skipped = _contents(endpoints.get("subsets") or [])
+        contents, invalid, skipped = _contents(_repacked(endpoints.get("subsets") or []))
         if invalid:
             text = f"Skipped {invalid} invalid IP addresses when mirroring to EndpointSlices"
             self.recorder.event(endpoints, "Warning", "InvalidIPAddress", text)
@@ -69,7 +73,11 @@ class EndpointSliceMirroringController(Controller):
             )
             text = f"{limit}. {skipped + invalid} addresses were skipped"
             self.recorder.event(endpoints, "Warning", "TooManyAddressesToMirror", text)
-        return [{**_frame(endpoints), **content} for content in contents]
+        digest = digest_of(self._features)
+        return [
+            {**_frame(endpoints), **content, "ports": in_order(content["ports"], digest)}
+            for content in contents
+        ]
 
     async def _reconcile(self, key: Key, wanted: list[Object], present: list[Object]) -> None:
         """A slice with the same ports is kept; otherwise one of the same address family is reused."""
@@ -80,7 +88,7 @@ class EndpointSliceMirroringController(Controller):
                 new.append(slice_)
                 continue
             left.remove(same)
-            await self._update(same, slice_)
+            await self._update(same, slice_, named=True)
         for slice_ in new:
             family = slice_["addressType"]
             used = next((slice_ for slice_ in left if slice_["addressType"] == family), None)
@@ -88,17 +96,20 @@ class EndpointSliceMirroringController(Controller):
                 await self._writer.create(key, slice_)
                 continue
             left.remove(used)
-            await self._update(used, slice_)
+            await self._update(used, slice_, named=False)
         for extra in left:
             await self._writer.delete(extra)
 
-    async def _update(self, present: Object, wanted: Object) -> None:
+    async def _update(self, present: Object, wanted: Object, *, named: bool) -> None:
+        """Upstream writes a new slice over the old one: if `named` like it, without generateName."""
         before, after = present["metadata"], wanted["metadata"]
         same = all((present.get(name) or []) == wanted[name] for name in ("endpoints", "ports"))
         parts = ("labels", "annotations", "ownerReferences")
         if same and all((before.get(name) or {}) == after[name] for name in parts):
             return
         metadata = {**before, **{name: after[name] for name in parts}}
+        if named:
+            metadata.pop("generateName", None)
         await self.client.update(ENDPOINT_SLICES, {**present, **wanted, "metadata": metadata})
 
 
@@ -123,6 +134,39 @@ def _frame(endpoints: Object) -> Object:
             "ownerReferences": [new_controller_reference(endpoints, ENDPOINTS)],
         },
     }
+
+
+def _repacked(subsets: list[Object]) -> list[Object]:
+    """Returns subsets in which each port comes once, with all its addresses (RepackSubsets).
+
+    Ports with the same addresses are together; of an address that comes again the first one counts, and not
+    ready trumps ready.
+    """
+    addresses: dict[tuple[str, str], Object] = {}
+    offering: dict[str, dict[tuple[str, str], bool]] = {}
+    ports: dict[str, Object] = {}
+    for subset in subsets:
+        for port in subset.get("ports") or (None,):
+            named = str(port and sorted(port.items()))
+            ports |= {named: port} if port else {}
+            offered = offering.setdefault(named, {})
+            for name, ready in (("addresses", True), ("notReadyAddresses", False)):
+                for address in subset.get(name) or ():
+                    key = (address["ip"], (address.get("targetRef") or {}).get("uid") or "")
+                    addresses.setdefault(key, address)
+                    offered[key] = ready and offered.get(key, True)
+    together: dict[tuple[tuple[tuple[str, str], bool], ...], list[Object]] = {}
+    for named, offered in offering.items():
+        group = together.setdefault(tuple(sorted(offered.items())), [])
+        group += [ports[named]] if named in ports else []
+    return [
+        {
+            "addresses": [addresses[key] for key, ready in group if ready],
+            "notReadyAddresses": [addresses[key] for key, ready in group if not ready],
+            "ports": of,
+        }
+        for group, of in together.items()
+    ]
 
 
 def _contents(subsets: list[Object]) -> tuple[list[Object], int, int]:

@@ -64,8 +64,14 @@ class _NamespaceObjectController(Controller):
         present = self._objects.get(key.name, self.object_name)
         if present is None:
             await self._create(key.name, wanted)
-        elif any(present.get(name) != value for name, value in wanted.items()):
-            await self.client.update(self.ref, {**present, **wanted})
+            return
+        given = present["metadata"].get("annotations") or {}
+        own = self.annotations()
+        if any(present.get(name) != value for name, value in wanted.items()) or not all(map(given.get, own)):
+            metadata = (
+                {**present["metadata"], "annotations": {**given, **own}} if own else present["metadata"]
+            )
+            await self.client.update(self.ref, {**present, **wanted, "metadata": metadata})
 
     async def _create(self, namespace: str, wanted: Object) -> None:
         metadata: Object = {"name": self.object_name, "namespace": namespace}

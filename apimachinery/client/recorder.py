@@ -100,7 +100,8 @@ class EventRecorder:
         `related` is another object that the event concerns, only in modern events. Never waits, never raises.
         """
         about = object_reference(obj) | ({"fieldPath": field_path} if field_path else {})
-        event = self._event(about, kind, reason, message[:_MESSAGE_LIMIT], action)
+        said = message[:_MESSAGE_LIMIT] if self._modern else message  # which servers do not bound
+        event = self._event(about, kind, reason, said, action)
         if related is not None and self._modern:
             event["related"] = object_reference(related)
         with contextlib.suppress(asyncio.QueueFull):

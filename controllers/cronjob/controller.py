@@ -2,13 +2,16 @@
 
 import copy
 from collections.abc import Sequence
+from datetime import tzinfo
 
+from kubeskew.apimachinery import cron
 from kubeskew.apimachinery.client.refs import CRON_JOBS, JOBS
+from kubeskew.apimachinery.cron import CronError
 from kubeskew.apimachinery.objects import Object, controller_of, is_resync
 from kubeskew.controllers.cronjob.features import CronJobFeatures
-from kubeskew.controllers.cronjob.run import Run
+from kubeskew.controllers.cronjob.run import Run, seconds_to_next
 from kubeskew.controllers.framework import owner_references
-from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
+from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, key_of
 from kubeskew.controllers.framework.owner_references import Dependents, OwnerMatch
 
 
@@ -24,8 +27,24 @@ class CronJobController(Controller):
         self._jobs_by_owner = Dependents(self._jobs, CRON_JOBS.kind, OwnerMatch.UID_IN_NAMESPACE)
         if self._features.owner_by_name:
             self._jobs.add_index("controller's name", _controller_names)
-        self._cron_jobs.add_handler(self.enqueue, lambda _, new: self.enqueue(new), self.enqueue)
+        self._cron_jobs.add_handler(self.enqueue, self._updated, self.enqueue)
         self._jobs.add_handler(self._job_changed, self._job_updated, self._job_changed)
+
+    def _updated(self, old: Object, new: Object) -> None:
+        """Waits after a change of the schedule for its next time; any other change is looked at now."""
+        spec = new["spec"]
+        if all(old["spec"].get(name) == spec.get(name) for name in ("schedule", "timeZone")):
+            self.enqueue(new)
+            return
+        try:
+            schedule = cron.parse(spec["schedule"], _location(spec.get("timeZone") or ""))
+        except CronError:
+            text = f"unparseable schedule for cronjob: {spec['schedule']}"
+            self.recorder.event(new, "Warning", "UnParseableCronJobSchedule", text)
+            return
+        seconds = seconds_to_next(new, schedule, self.clock.now(), even=self._features.even_schedules)
+        if seconds is not None:
+            self.queue.add_after(key_of(new), seconds)
 
     def _job_changed(self, job: Object) -> None:
         owner = owner_references.resolve_controller(job, CRON_JOBS, self._cron_jobs.get)
@@ -79,6 +98,14 @@ class CronJobController(Controller):
         else:
             await run.clean_up()
             await run.go()
+
+
+def _location(zone: str) -> tzinfo:
+    """Returns a zone, or that of the process if there is no such one: the next sync says so."""
+    try:
+        return cron.location(zone)
+    except CronError:
+        return cron.location("")
 
 
 def _controller_names(job: Object) -> list[str]:

@@ -13,7 +13,7 @@ from datetime import datetime
 
 from kubeskew.apimachinery.client.refs import CONTROLLER_REVISIONS, DAEMON_SETS, NODES
 from kubeskew.apimachinery.golang.raw_extensions import RawObject
-from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.objects import Object, controller_of
 from kubeskew.apimachinery.pod_resources import is_terminal
 from kubeskew.apimachinery.selectors.labels import LabelSelector
 from kubeskew.apimachinery.selectors.nodes import affinity_matches, is_tolerated
@@ -311,8 +311,10 @@ class DaemonSetController(PodOwnerController):
         self._ignores_old_unavailable = features.ignores_old_unavailable
         self._backoff: dict[tuple[str, str], tuple[float, float]] = {}  # (until, seconds) by uid and node
         self._nodes = context.informer(NODES)
-        self._revisions = Revisions(self.client, context.informer(CONTROLLER_REVISIONS), self.ref)
+        revisions = context.informer(CONTROLLER_REVISIONS)
+        self._revisions = Revisions(self.client, revisions, self.ref)
         self._nodes.add_handler(self._node_added, self._node_updated)
+        revisions.add_handler(self._revision_added, self._revision_updated, self._revision_deleted)
 
     def selector(self, obj: Object) -> LabelSelector:
         return LabelSelector.from_object(obj["spec"].get("selector"))
@@ -323,6 +325,27 @@ class DaemonSetController(PodOwnerController):
         uid = old["metadata"]["uid"]
         self._backoff = {key: value for key, value in self._backoff.items() if key[0] != uid}
         super().object_deleted(old)
+
+    def _revision_added(self, revision: Object) -> None:
+        if revision["metadata"].get("deletionTimestamp"):
+            self._revision_deleted(revision)
+        elif controller_of(revision) is None:
+            self.enqueue_matching(revision)
+
+    def _revision_updated(self, old: Object, new: Object) -> None:
+        before, after = controller_of(old), controller_of(new)
+        if before is not None and before != after:
+            self._revision_deleted(old)
+        if after is not None:
+            self._revision_deleted(new)
+        elif before is not None or old["metadata"].get("labels") != new["metadata"].get("labels"):
+            self.enqueue_matching(new)
+
+    def _revision_deleted(self, revision: Object) -> None:
+        """Wakes the set that a revision belongs to."""
+        owner = self.owner_of(revision)
+        if owner is not None:
+            self.enqueue(owner)
 
     def _node_added(self, node: Object) -> None:
         for daemon_set in self.objects.list():

@@ -3,7 +3,6 @@
 Behaviour of k8s.io/kubernetes/pkg/controller/endpoint, 1.36.
 """
 
-import hashlib
 from collections.abc import Iterable
 
 from kubeskew.apimachinery.client.refs import ENDPOINTS
@@ -11,6 +10,7 @@ from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.process.runtime import Panic
 from kubeskew.controllers.endpoints.features import EndpointsFeatures
+from kubeskew.controllers.endpoints.port_hashes import Hash, digest_of
 from kubeskew.controllers.endpoints.services import (
     Backend,
     Port,
@@ -59,7 +59,8 @@ class EndpointsController(ServiceController):
         selected = self.selected(service)
         time = self.triggers.of(key, service, selected)
         found = _published(service, selected, self._features)
-        wanted = subsets(found[:_MOST_ADDRESSES], portless=not service["spec"].get("ports"))
+        digest = digest_of(self._features)
+        wanted = subsets(found[:_MOST_ADDRESSES], digest, portless=not service["spec"].get("ports"))
         crowded = len(found) > _MOST_ADDRESSES
         if present is not None:
             self._refuse_stale(key, present)
@@ -93,6 +94,7 @@ class EndpointsController(ServiceController):
 
     def _metadata(self, service: Object, present: Object, *, crowded: bool) -> Object:
         labels = dict(service["metadata"].get("labels") or {})
+        labels.pop(_HEADLESS, None)
         if is_headless(service):
             labels[_HEADLESS] = ""
         if self._features.managed_by_label:
@@ -142,7 +144,7 @@ def _published(service: Object, selected: Iterable[Object], features: EndpointsF
     return [backend for backend in found if ending or not backend.terminating]
 
 
-def subsets(found: Iterable[Backend], *, portless: bool) -> list[Object]:
+def subsets(found: Iterable[Backend], digest: Hash, *, portless: bool) -> list[Object]:
     """Each port comes once with all its addresses; ports with the same addresses are together
     (RepackSubsets).
 
@@ -155,26 +157,24 @@ def subsets(found: Iterable[Backend], *, portless: bool) -> list[Object]:
     together: dict[tuple[Backend, ...], list[Port]] = {}
     for port, group in offering.items():
         together.setdefault(tuple(group), []).extend([port] if port else [])
-    return [_subset(group, ports) for group, ports in together.items()]
+    return [_subset(group, ports, digest) for group, ports in together.items()]
 
 
-def _subset(group: Iterable[Backend], ports: list[Port]) -> Object:
+def _subset(group: Iterable[Backend], ports: list[Port], digest: Hash) -> Object:
     subset: Object = {}
     for name, ready in (("addresses", True), ("notReadyAddresses", False)):
         addresses = [_address(backend) for backend in group if backend.ready is ready]
         if addresses:
             subset[name] = sorted(addresses, key=lambda one: (one["ip"], one["targetRef"]["uid"]))
     if ports:
-        subset["ports"] = [_port(port) for port in sorted(ports, key=_port_hash)]
+        subset["ports"] = [_port(port) for port in sorted(ports, key=lambda port: digest(_dump(port)))]
     return subset
 
 
-def _port_hash(port: Port) -> bytes:
-    """Upstream sorts ports by the MD5 of their dump by go-spew."""
+def _dump(port: Port) -> bytes:
     application = "<nil>" if port.application is None else port.application
     fields = f"Name:(string){port.name} Port:(int32){port.port} Protocol:(v1.Protocol){port.protocol}"
-    dump = f"(v1.EndpointPort){{{fields} AppProtocol:(*string){application}}}"
-    return hashlib.md5(dump.encode(), usedforsecurity=False).digest()
+    return f"(v1.EndpointPort){{{fields} AppProtocol:(*string){application}}}".encode()
 
 
 def _address(backend: Backend) -> Object:

@@ -163,13 +163,6 @@ def _number(port: Object, protocol: str, containers: Iterable[Object]) -> int | 
     return None
 
 
-def by_ports(found: Iterable[Backend]) -> dict[tuple[Port, ...], list[Backend]]:
-    groups: dict[tuple[Port, ...], list[Backend]] = {}
-    for backend in found:
-        groups.setdefault(backend.ports, []).append(backend)
-    return groups
-
-
 class ServiceController(Controller):
     """Keys are services."""
 

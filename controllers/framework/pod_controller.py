@@ -167,10 +167,10 @@ class PodOwnerController(Controller):
             # A restarted controller first sees it while it terminates.
             self._pod_deleted(pod)
         elif controller_of(pod) is None:
-            self._enqueue_matching(pod)
+            self.enqueue_matching(pod)
         elif owner := self.owner_of(pod):
             self.expectations.creation_seen(key_of(owner))
-            self.enqueue(owner)
+            self.enqueue_for_pod(owner)
             self.pod_changed(owner, None, pod)
 
     def _pod_updated(self, old: Object, new: Object) -> None:
@@ -183,12 +183,12 @@ class PodOwnerController(Controller):
         reference = controller_of(new)
         reference_changed = controller_of(old) != reference
         if reference_changed and (former := self.owner_of(old)):
-            self.enqueue(former)
+            self.enqueue_for_pod(former)
         if reference is None:
             if reference_changed or old["metadata"].get("labels") != new["metadata"].get("labels"):
-                self._enqueue_matching(new)
+                self.enqueue_matching(new)
         elif owner := self.owner_of(new):
-            self.enqueue(owner)
+            self.enqueue_for_pod(owner)
             self.pod_changed(owner, old, new)
             self._look_when_available(owner, old, new)
 
@@ -202,16 +202,20 @@ class PodOwnerController(Controller):
         if owner := self.owner_of(pod):
             self.expectations.deletion_seen(key_of(owner), key_of(pod))
             self.pod_gone(owner, pod)
-            self.enqueue(owner)
+            self.enqueue_for_pod(owner)
 
-    def _enqueue_matching(self, pod: Object) -> None:
+    def enqueue_for_pod(self, owner: Object) -> None:
+        """Called for the owner of a pod that has changed."""
+        self.enqueue(owner)
+
+    def enqueue_matching(self, pod: Object) -> None:
         labels = pod["metadata"].get("labels")
         if not labels:
             return
         for candidate in self.objects.list(pod["metadata"]["namespace"]):
             selector = self.selector(candidate)
             if not selector.is_empty() and selector.matches(labels):
-                self.enqueue(candidate)
+                self.enqueue_for_pod(candidate)
 
     # -- pods of owners
 

@@ -65,7 +65,14 @@ class JobController(PodOwnerController):
     def object_updated(self, old: Object, new: Object) -> None:
         if conditions.is_finished(new):
             self._ended.discard(new["metadata"]["uid"])
-        super().object_updated(old, new)
+        if old["metadata"].get("generation") == new["metadata"].get("generation"):
+            self.enqueue_for_pod(new)
+        else:
+            super().object_updated(old, new)
+
+    def enqueue_for_pod(self, owner: Object) -> None:
+        """Changes of pods, and of the status, are gathered."""
+        self.queue.add_after(key_of(owner), self.environment.periods.job_batch)
 
     def object_deleted(self, old: Object) -> None:
         self._ended.discard(old["metadata"]["uid"])

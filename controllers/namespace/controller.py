@@ -8,26 +8,31 @@ from dataclasses import dataclass, field
 
 from kubeskew.apimachinery.client.refs import NAMESPACES, PODS
 from kubeskew.apimachinery.client.workqueue import backoff_seconds
-from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.clock import parse_timestamp, timestamp
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
+from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, SyncError, key_of
 from kubeskew.controllers.framework.discovery import ServedResource, served_resources
 from kubeskew.controllers.namespace.features import NamespaceFeatures
 
 _FINALIZER = "kubernetes"
+_FINALIZERS_SECONDS = 15  # that objects with finalizers are thought to take
 
 
 @dataclass(slots=True)
 class RemainingObjects:
+    """Counts what a round has found and left in a namespace."""
+
     undiscovered: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     objects: Counter[str] = field(default_factory=Counter)  # by resource.group
     finalizers: Counter[str] = field(default_factory=Counter)
+    estimate: int = 0  # seconds until what is left may be gone
 
     @property
-    def nothing(self) -> bool:
-        return not (self.undiscovered or self.failures or self.objects)
+    def errors(self) -> list[str]:
+        """Each has the round repeated like any that failed."""
+        return [*self.undiscovered, *self.failures]
 
     def conditions(self, now: str) -> list[Object]:
         """All conditions are always set, one per kind of failure."""
@@ -81,25 +86,29 @@ class NamespaceController(Controller):
 
     def _changed(self, namespace: Object) -> None:
         if namespace["metadata"].get("deletionTimestamp"):
-            self.enqueue(namespace)
+            self.queue.add_after(key_of(namespace), self.environment.periods.namespace_grace)
 
     async def sync(self, key: Key) -> None:
         namespace = await self._live(key.name)
         if namespace is None or not namespace["metadata"].get("deletionTimestamp"):
             return
-        if _FINALIZER not in (namespace["spec"].get("finalizers") or ()):
+        if not namespace["spec"].get("finalizers"):
             return
-        remains = await self._empty(key.name)
+        remains = await self._empty(namespace)
         namespace = await self._report(namespace, remains)
-        if remains.nothing:
-            await self._finalize(namespace)
-            self._rounds.pop(key, None)
+        if remains.errors:
+            raise SyncError(", ".join(remains.errors))
+        if remains.estimate:
+            self._look_again(key, remains.estimate)
             return
+        self._rounds.pop(key, None)
+        await self._finalize(namespace)
+
+    def _look_again(self, key: Key, estimate: int) -> None:
         periods = self.environment.periods
         rounds = self._rounds[key] = self._rounds.get(key, 0) + 1
-        self.queue.add_after(
-            key, backoff_seconds(periods.namespace_first, rounds - 1, periods.namespace_longest)
-        )
+        most = backoff_seconds(periods.namespace_first, rounds - 1, periods.namespace_longest)
+        self.queue.add_after(key, min(estimate // 2 + 1, most))
 
     async def _live(self, name: str) -> Object | None:
         try:
@@ -109,7 +118,7 @@ class NamespaceController(Controller):
                 return None
             raise
 
-    async def _empty(self, name: str) -> RemainingObjects:
+    async def _empty(self, namespace: Object) -> RemainingObjects:
         remains = RemainingObjects()
         try:
             served = await served_resources(self.client)
@@ -125,30 +134,58 @@ class NamespaceController(Controller):
             # Claims, config maps and policies that pods depend on are deleted after them.
             doomed.sort(key=lambda one: one.ref != PODS)
         for one in doomed:
-            await self._delete_all(one, name, remains)
+            await self._delete_all(one, namespace, remains)
             if self._features.ordered_deletion and one.ref == PODS and remains.objects:
+                # As upstream, conditions tell of what is left only once there are no pods.
+                remains.objects.clear()
+                remains.finalizers.clear()
                 break
         return remains
 
-    async def _delete_all(self, one: ServedResource, namespace: str, remains: RemainingObjects) -> None:
+    async def _delete_all(self, one: ServedResource, namespace: Object, remains: RemainingObjects) -> None:
+        name, estimate = namespace["metadata"]["name"], 0
         try:
+            if one.ref == PODS:
+                estimate = await self._grace_of_pods(namespace)
             if "deletecollection" in one.verbs:
-                await self.client.delete_collection(one.ref, namespace, propagation="Background")
+                await self.client.delete_collection(one.ref, name, propagation="Background")
             if "list" not in one.verbs:
                 return
-            left = await self._left(one, namespace)
+            left = await self._left(one, name)
             if left and "deletecollection" not in one.verbs:
                 for obj in left:
                     await self._delete(one, obj)
-                left = await self._left(one, namespace)
+                left = await self._left(one, name)
         except StatusError as error:
             if error.code not in (404, 405):  # the resource is gone, or cannot be deleted
                 remains.failures.append(str(error))
+                remains.estimate = max(remains.estimate, estimate)
             return
-        if left:
-            remains.objects[f"{one.ref.plural}.{one.ref.group}"] += len(left)
-        for obj in left:
-            remains.finalizers.update(obj["metadata"].get("finalizers") or ())
+        if not left:
+            return
+        remains.objects[f"{one.ref.plural}.{one.ref.group}"] += len(left)
+        held = Counter(each for obj in left for each in obj["metadata"].get("finalizers") or ())
+        remains.finalizers.update(held)
+        if not estimate and not held:
+            remains.failures.append(
+                f"unexpected items still remain in namespace: {name} for gvr: "
+                f"{one.ref.group}/{one.ref.version}, Resource={one.ref.plural}"
+            )
+        remains.estimate = max(remains.estimate, estimate or (_FINALIZERS_SECONDS if held else 0))
+
+    async def _grace_of_pods(self, namespace: Object) -> int:
+        """Returns the longest grace period of pods that are not over; 0 when it has passed."""
+        pods = (await self.client.list(PODS, namespace["metadata"]["name"]))["items"]
+        longest = max(
+            (
+                pod["spec"].get("terminationGracePeriodSeconds") or 0
+                for pod in pods
+                if (pod.get("status") or {}).get("phase") not in {"Succeeded", "Failed"}
+            ),
+            default=0,
+        )
+        deleted = parse_timestamp(namespace["metadata"]["deletionTimestamp"])
+        return 0 if (self.clock.now() - deleted).total_seconds() >= longest else longest
 
     async def _left(self, one: ServedResource, namespace: str) -> list[Object]:
         found = await self.client.list(one.ref, namespace, metadata_only=True)
@@ -169,8 +206,6 @@ class NamespaceController(Controller):
         """Writes the conditions if one changed; the time of a condition stays while its status does."""
         status = namespace.get("status") or {}
         former = {condition["type"]: condition for condition in status.get("conditions") or ()}
-        if remains.nothing and not former:
-            return namespace  # nothing ever failed: the namespace is about to go
         conditions = remains.conditions(timestamp(self.clock.now()))
         for condition in conditions:
             known = former.get(condition["type"])

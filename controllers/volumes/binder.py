@@ -6,11 +6,21 @@ stays.
 Behaviour of k8s.io/kubernetes/pkg/controller/volume/persistentvolume, 1.36.
 """
 
+from collections.abc import Coroutine
+from typing import Any
+
 from kubeskew.apimachinery import volume_matching as matching
-from kubeskew.apimachinery.client.refs import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
+from kubeskew.apimachinery.client.refs import (
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    PODS,
+    STORAGE_CLASSES,
+)
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.pod_resources import is_terminal
 from kubeskew.apimachinery.volume_matching import BIND_COMPLETED, BOUND_BY_CONTROLLER
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
+from kubeskew.controllers.volumes.protection import claim_keys
 
 _SELECTED_NODE = "volume.kubernetes.io/selected-node"
 _PROVISIONER = "volume.kubernetes.io/storage-provisioner"
@@ -25,6 +35,16 @@ _EXTERNAL = (
     "administrator. If volume creation is delayed, please verify that the provisioner is running and "
     "correctly registered."
 )
+# Provisioners that were once part of Kubernetes, and the drivers that took over.
+_MIGRATED = {
+    "kubernetes.io/aws-ebs": "ebs.csi.aws.com",
+    "kubernetes.io/azure-disk": "disk.csi.azure.com",
+    "kubernetes.io/azure-file": "file.csi.azure.com",
+    "kubernetes.io/cinder": "cinder.csi.openstack.org",
+    "kubernetes.io/gce-pd": "pd.csi.storage.gke.io",
+    "kubernetes.io/portworx-volume": "pxd.portworx.com",
+    "kubernetes.io/vsphere-volume": "csi.vsphere.vmware.com",
+}
 
 
 class PersistentVolumeController(Controller):
@@ -38,11 +58,25 @@ class PersistentVolumeController(Controller):
         self._volumes = context.informer(PERSISTENT_VOLUMES)
         self._claims = context.informer(PERSISTENT_VOLUME_CLAIMS)
         self._classes = context.informer(STORAGE_CLASSES)
+        self._pods = context.informer(PODS)
         for informer in (self._volumes, self._claims):
             informer.add_handler(self.enqueue, lambda _, new: self.enqueue(new))
-        self._volumes.add_handler(self._volume_changed, self._volume_updated, self._volume_changed)
         self._claims.add_handler(deleted=self._claim_deleted)
-        self._classes.add_handler(self._class_added)
+        if self.environment.periods.volume_resync:
+            self._volumes.add_handler(deleted=self._volume_deleted)
+        else:
+            self._volumes.add_handler(self._volume_changed, self._volume_updated, self._volume_changed)
+            self._classes.add_handler(self._class_added)
+
+    def loops(self) -> list[Coroutine[Any, Any, None]]:
+        return [self._resync()] if self.environment.periods.volume_resync else []
+
+    async def _resync(self) -> None:
+        while True:
+            await self.clock.sleep(self.environment.periods.volume_resync)
+            for informer in (self._claims, self._volumes):
+                for obj in informer.list():
+                    self.enqueue(obj)
 
     # -- event handlers
 
@@ -56,6 +90,11 @@ class PersistentVolumeController(Controller):
     def _volume_updated(self, _old: Object, new: Object) -> None:
         if (new.get("status") or {}).get("phase") == "Available":
             self._volume_changed(new)
+
+    def _volume_deleted(self, volume: Object) -> None:
+        """Wakes the claim that was bound to it; others wait until all are looked at."""
+        if reference := volume["spec"].get("claimRef"):
+            self.queue.add(Key(reference["namespace"], reference["name"]))
 
     def _claim_deleted(self, claim: Object) -> None:
         if name := claim["spec"].get("volumeName"):
@@ -119,32 +158,52 @@ class PersistentVolumeController(Controller):
         name = matching.class_of(claim)
         found = self._classes.get("", name) if name else None
         delayed = (found or {}).get("volumeBindingMode") == "WaitForFirstConsumer"
-        delayed = delayed and matching.annotation(claim, _SELECTED_NODE) is None
         volume = matching.best(self._volumes.list(), claim, delayed=delayed)
         if volume is not None:
             await self._bind(volume, claim)
             return
-        if delayed:
-            self.recorder.event(claim, "Normal", "WaitForFirstConsumer", _WAITS)
-        elif not name:
-            self.recorder.event(claim, "Normal", "FailedBinding", _NO_CLASS)
+        if delayed and matching.annotation(claim, _SELECTED_NODE) is None:
+            self._tell_who_is_waited_for(claim)
+        elif name:
+            await self._ask_provisioner(claim, name, found)
+            return
         else:
-            claim = await self._ask_provisioner(claim, name, found)
+            self.recorder.event(claim, "Normal", "FailedBinding", _NO_CLASS)
         await self._leave_unbound(claim, "Pending")
 
-    async def _ask_provisioner(self, claim: Object, name: str, storage_class: Object | None) -> Object:
+    def _tell_who_is_waited_for(self, claim: Object) -> None:
+        waiting = [
+            pod["metadata"]["name"]
+            for pod in self._pods.list(claim["metadata"]["namespace"])
+            if not pod["spec"].get("nodeName")
+            and not _is_over(pod)
+            and f"{claim['metadata']['namespace']}/{claim['metadata']['name']}" in claim_keys(pod)
+        ]
+        if waiting:
+            pods = f"pod{'s' if len(waiting) > 1 else ''} {','.join(waiting)}"
+            text = f"waiting for {pods} to be scheduled"
+            self.recorder.event(claim, "Normal", "WaitForPodScheduled", text)
+        else:
+            self.recorder.event(claim, "Normal", "WaitForFirstConsumer", _WAITS)
+
+    async def _ask_provisioner(self, claim: Object, name: str, storage_class: Object | None) -> None:
+        provisioner = (storage_class or {}).get("provisioner", "")
+        failure = ""
         if storage_class is None:
-            text = f'storageclass.storage.k8s.io "{name}" not found'
-            self.recorder.event(claim, "Warning", "ProvisioningFailed", text)
-            return claim
-        provisioner = storage_class["provisioner"]
+            failure = f'storageclass.storage.k8s.io "{name}" not found'
+        elif provisioner in _MIGRATED:
+            provisioner = _MIGRATED[provisioner]
+        elif provisioner.startswith("kubernetes.io/"):  # nothing within Kubernetes provisions here
+            failure = f"no volume plugin matched name: {provisioner}"
+        if failure:
+            self.recorder.event(claim, "Warning", "ProvisioningFailed", failure)
+            return
         if matching.annotation(claim, _PROVISIONER) != provisioner:
             annotations = {_PROVISIONER: provisioner, _BETA_PROVISIONER: provisioner}
             present = claim["metadata"].get("annotations") or {}
             changed = {**claim, "metadata": {**claim["metadata"], "annotations": {**present, **annotations}}}
             claim = await self.client.update(PERSISTENT_VOLUME_CLAIMS, changed)
         self.recorder.event(claim, "Normal", "ExternalProvisioning", _EXTERNAL.format(provisioner))
-        return claim
 
     async def _lose(self, claim: Object, reason: str, message: str) -> None:
         if (claim.get("status") or {}).get("phase") != "Lost":
@@ -220,3 +279,12 @@ class PersistentVolumeController(Controller):
             changed["metadata"] = {**volume["metadata"], "annotations": kept}
         changed = await self.client.update(PERSISTENT_VOLUMES, changed)
         await self._set_phase(changed, "Available")
+
+
+def _is_over(pod: Object) -> bool:
+    """Returns whether a pod has ended, or is about to be gone without a container that runs."""
+    status = pod.get("status") or {}
+    lists = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
+    states = [each.get("state") or {} for name in lists for each in status.get(name) or ()]
+    runs = any("terminated" not in state and "waiting" not in state for state in states)
+    return is_terminal(pod) or (bool(pod["metadata"].get("deletionTimestamp")) and not runs)

@@ -258,6 +258,8 @@ def controllers(minor: str, binaries: Path, flip: int | None, **given: Any) -> N
     """
     version = Version.parse(PATCHES[minor])
     gates = dict(flipped(version, flip, MANAGER_GATES)) if flip is not None else {}
+    if version.minor < _DEVICES_BY_DEFAULT:
+        gates["DynamicResourceAllocation"] = True
     states = FeatureGates(version, gates)
     known = {name: states.enabled(name) for name in MANAGER_GATES if name in states.known()}
     both = managers(binaries, minor, PATCHES[minor], gates)
@@ -295,7 +297,10 @@ def _report_components(
     apart = sum(len(each.seeds) for each in runs.found.values())
     click.echo(f"{runs.done} histories, {runs.steps} steps, {apart} apart, {len(runs.found)} classes")
     if out is not None:
-        kept = [{"kind": each.kind, "seeds": each.seeds, **each.sequence} for each in runs.found.values()]
+        kept = [
+            {"kind": each.kind, "seeds": each.seeds, "apart": each.apart, **each.sequence}
+            for each in runs.found.values()
+        ]
         out.write_text(json.dumps(kept, indent=1))
     sys.exit(1 if apart else 0)
 

@@ -1,12 +1,11 @@
 """Makes random histories for the controller manager: workloads, what a kubelet would say of their pods, and
 deletions in all orders."""
 
-import random
 from collections.abc import Mapping
 from typing import Any
 
-from placements import resource_version
-from worlds import MERGE, Object
+from managed_surroundings import NODES, Surroundings
+from worlds import Object
 
 # Gates that controllers read, of which --flip turns some around.
 GATES = (
@@ -15,6 +14,7 @@ GATES = (
     "PodDeletionCost", "LogarithmicScaleDown", "StatefulSetAutoDeletePVC", "PodIndexLabel",
     "StatefulSetSemanticRevisionComparison", "MutablePodResourcesForSuspendedJobs",
     "PreferSameTrafficDistribution", "VolumeAttributesClass", "PersistentVolumeClaimUnusedSinceTime",
+    "DynamicResourceAllocation", "DRADeviceTaints", "DRADeviceTaintRules", "HPAConfigurableTolerance",
 )  # fmt: skip
 
 _CORE, _APPS, _BATCH = "/api/v1", "/apis/apps/v1", "/apis/batch/v1"
@@ -36,6 +36,7 @@ _KINDS = (
     "Job",
     "Job",
     "Job",
+    "ReplicationController",
 )
 _ACTS = (
     "run",
@@ -51,7 +52,6 @@ _ACTS = (
     "delete",
     "relabel",
 )
-_NODES = 2
 
 
 def path_of(kind: str, name: str = "") -> str:
@@ -60,64 +60,24 @@ def path_of(kind: str, name: str = "") -> str:
     return f"{base}/namespaces/${{run}}/{plural}" + (f"/{name}" if name else "")
 
 
-class Workloads:
+class Workloads(Surroundings):
     """Makes the steps of a history: requests, and what is done to some of the pods (`act`)."""
 
     def __init__(self, seed: int, minor: int, gates: Mapping[str, bool]) -> None:
-        self.chance = random.Random(f"workloads-{seed}")
-        self.steps: list[Object] = []
-        self.gates = gates
-        self._minor = minor
+        super().__init__(seed, minor, gates)
         self._made: list[tuple[str, str, Object]] = []
 
-    def request(self, method: str, path: str, body: Any = None, content: str = "", **more: Any) -> None:
-        step: Object = {"method": method, "path": path, **more}
-        if body is not None:
-            step["body"] = body
-        if content:
-            step["content"] = content
-        self.steps.append(step)
-
-    def wait(self) -> None:
-        if self.steps and self.steps[-1].get("path"):
-            self.steps[-1]["waits"] = True
-        else:
-            self.steps[-1] |= {"waits": True}
-
-    def make(self) -> list[Object]:
+    def history(self) -> list[Object]:
         chance = self.chance
-        self._start()
-        if chance.random() < 0.15:
-            self._quota()
-        if chance.random() < 0.1:
-            self._owners()
+        self.begin()
         for number in range(chance.choice((1, 1, 2))):
             self._workload(number)
-        self.wait()  # a budget counts the pods that there are when it comes
-        if chance.random() < 0.3:
-            self._budget()
-        if chance.random() < 0.3:
-            self._service()
+        self.follow()
         self.wait()
         for _ in range(chance.randrange(3, 8)):
             self._step()
             self.wait()  # so that both have the same pods to act on
         return self.steps
-
-    def _start(self) -> None:
-        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "${run}"}}
-        self.request("POST", "/api/v1/namespaces", namespace)
-        for number in range(_NODES):
-            name = f"${{run}}-node-{number}"
-            labels = {"kubernetes.io/hostname": name, "run": "${run}"}
-            status = {
-                "capacity": {"cpu": "8", "memory": "8Gi", "pods": "110"},
-                "allocatable": {"cpu": "8", "memory": "8Gi", "pods": "110"},
-                "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}],
-            }
-            body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
-            self.request("POST", "/api/v1/nodes", {**body, "status": status})
-            self.request("PATCH", f"/api/v1/nodes/{name}", {"spec": {"taints": None}}, MERGE)
 
     # -- what is made
 
@@ -127,18 +87,25 @@ class Workloads:
         if chance.random() < 0.3:
             container["resources"] = {"requests": {"cpu": "100m"}}
         made: Object = {"containers": [container], **spec}
+        if chance.random() < 0.15:
+            toleration = {"key": "bad", "operator": "Exists", "effect": "NoExecute"}
+            made["tolerations"] = [toleration | chance.choice(({}, {"tolerationSeconds": 1}))]
         if chance.random() < 0.1:
-            made["tolerations"] = [{"key": "bad", "operator": "Exists", "effect": "NoExecute"}]
+            made["terminationGracePeriodSeconds"] = chance.choice((0, 1))
+        self.fit(made)
         return {"metadata": {"labels": {"app": app}}, "spec": made}
 
     def _workload(self, number: int) -> None:
         chance = self.chance
         kind, name = chance.choice(_KINDS), "abc"[number]
         spec: Object = getattr(self, f"_{kind.lower()}")(name)
-        api = "batch/v1" if kind == "Job" else "apps/v1"
-        body = {"apiVersion": api, "kind": kind, "metadata": {"name": name}, "spec": spec}
-        self.request("POST", path_of(kind), body)
+        self._create(kind, name, spec)
         self._made.append((kind, name, spec))
+
+    def _create(self, kind: str, name: str, spec: Object) -> None:
+        path = path_of(kind)
+        api = path.removeprefix("/apis/").removeprefix("/api/").partition("/namespaces")[0]
+        self.make(path, api, kind, name, spec=spec)
 
     def _selected(self, name: str) -> Object:
         return {
@@ -162,6 +129,13 @@ class Workloads:
             made["paused"] = True
         if chance.random() < 0.2:
             made["minReadySeconds"] = chance.choice((1, 10))
+        elif chance.random() < 0.15:
+            made["progressDeadlineSeconds"] = 1
+        return made
+
+    def _replicationcontroller(self, name: str) -> Object:
+        made = self._selected(name)
+        made["selector"] = {"app": name}
         return made
 
     def _replicaset(self, name: str) -> Object:
@@ -182,6 +156,10 @@ class Workloads:
             made["updateStrategy"] = chance.choice(
                 ({"type": "OnDelete"}, {"type": "RollingUpdate", "rollingUpdate": rolling})
             )
+        if chance.random() < 0.15:
+            made["minReadySeconds"] = 1
+        if chance.random() < 0.2:
+            made["revisionHistoryLimit"] = chance.choice((0, 1))
         if chance.random() < 0.3:
             made["ordinals"] = {"start": chance.choice((1, 3))}
         if chance.random() < 0.3:
@@ -199,6 +177,10 @@ class Workloads:
         chance, made = self.chance, self._selected(name)
         del made["replicas"]
         made["template"]["spec"]["nodeSelector"] = {"run": "${run}"}
+        if chance.random() < 0.15:
+            made["minReadySeconds"] = 1
+        if chance.random() < 0.2:
+            made["revisionHistoryLimit"] = chance.choice((0, 1))
         if chance.random() < 0.4:
             rolling = chance.choice(
                 ({"maxUnavailable": 1}, {"maxUnavailable": 0, "maxSurge": 1}, {"maxUnavailable": "50%"})
@@ -223,99 +205,47 @@ class Workloads:
                 if chance.random() < 0.5:
                     made["maxFailedIndexes"] = 1
             if chance.random() < 0.3:
-                rule = chance.choice(({"succeededIndexes": "0"}, {"succeededCount": 1}))
-                made["successPolicy"] = {"rules": [rule]}
+                rules = [
+                    {"succeededIndexes": "0"}, {"succeededCount": 1},
+                    {"succeededIndexes": "0-2", "succeededCount": 2}, {"succeededIndexes": "0,2"},
+                ]  # fmt: skip
+                made["successPolicy"] = {"rules": chance.sample(rules, chance.choice((1, 1, 2)))}
         if chance.random() < 0.4 and "backoffLimitPerIndex" not in made:
             made["backoffLimit"] = chance.choice((0, 1, 2))
         if chance.random() < 0.3 and policy == "Never":
-            rules: list[Object] = [
-                {
-                    "action": chance.choice(("FailJob", "Ignore", "Count")),
-                    "onExitCodes": {"operator": "In", "values": [3, 42]},
-                },
-                {
-                    "action": "Ignore",
-                    "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}],
-                },
-            ]
-            made["podFailurePolicy"] = {"rules": chance.sample(rules, chance.choice((1, 2)))}
-        if chance.random() < 0.15:
-            made["suspend"] = True
-        if chance.random() < 0.15:
-            made["podReplacementPolicy"] = "Failed"
-        if chance.random() < 0.1:
-            made["activeDeadlineSeconds"] = 1000
+            made["podFailurePolicy"] = self._failure_policy("backoffLimitPerIndex" in made)
+        shares: dict[str, tuple[float, tuple[Any, ...]]] = {
+            "suspend": (0.15, (True,)),
+            "podReplacementPolicy": (0.15, ("Failed",)),
+            "activeDeadlineSeconds": (0.1, (1, 1000)),
+            "ttlSecondsAfterFinished": (0.15, (0, 1, 1000)),
+            "managedBy": (0.05 if self.gates.get("JobManagedBy") else 0, ("example.com/controller",)),
+            "manualSelector": (0 if "completionMode" in made else 0.08, (True,)),
+        }
+        for field, (share, values) in shares.items():
+            if chance.random() < share:
+                made[field] = chance.choice(values)
+        if "manualSelector" in made:
+            made["selector"] = {"matchLabels": {"app": name}}
         return made
 
-    def _budget(self) -> None:
-        chance = self.chance
-        spec: Object = {"selector": {"matchLabels": {"app": "a"}}}
-        spec |= chance.choice(
-            ({"minAvailable": 1}, {"minAvailable": "50%"}, {"maxUnavailable": 1}, {"maxUnavailable": "0%"})
-        )
-        if chance.random() < 0.3:
-            spec["unhealthyPodEvictionPolicy"] = chance.choice(("AlwaysAllow", "IfHealthyBudget"))
-        body = {
-            "apiVersion": "policy/v1",
-            "kind": "PodDisruptionBudget",
-            "metadata": {"name": "budget"},
-            "spec": spec,
-        }
-        self.request("POST", "/apis/policy/v1/namespaces/${run}/poddisruptionbudgets", body)
-
-    def _service(self) -> None:
-        chance = self.chance
-        spec: Object = {"selector": {"app": "a"}, "ports": [{"port": 80, "targetPort": 8080}]}
-        if chance.random() < 0.5:
-            spec["clusterIP"] = "None"
-        if chance.random() < 0.2:
-            spec["publishNotReadyAddresses"] = True
-        body = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}, "spec": spec}
-        self.request("POST", "/api/v1/namespaces/${run}/services", body)
-
-    def _quota(self) -> None:
-        hard = self.chance.choice(
-            (
-                {"pods": "2"},
-                {"count/pods": "3", "services": "1"},
-                {"requests.cpu": "150m"},
-                {"count/jobs.batch": "1"},
-            )
-        )
-        spec: Object = {"hard": hard}
-        if "pods" in hard and self.chance.random() < 0.3:
-            spec["scopes"] = ["NotTerminating"]
-        body = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "quota"}, "spec": spec}
-        self.request("POST", "/api/v1/namespaces/${run}/resourcequotas", body, waits=True)
-
-    def _owners(self) -> None:
-        """A chain of objects, whose owners' uids the run fills in."""
-        chance = self.chance
-        path = "/api/v1/namespaces/${run}/configmaps"
-        for number, owner in enumerate((None, "chain-0", chance.choice(("chain-0", "chain-1")))):
-            metadata: Object = {"name": f"chain-{number}"}
-            if owner is not None:
-                reference = {
-                    "apiVersion": "v1",
-                    "kind": "ConfigMap",
-                    "name": owner,
-                    "uid": f"${{uid:{path}/{owner}}}",
-                }
-                if chance.random() < 0.5:
-                    reference["blockOwnerDeletion"] = True
-                metadata["ownerReferences"] = [reference]
-            if chance.random() < 0.2:
-                metadata["finalizers"] = ["example.com/held"]
-            self.request("POST", path, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
-        policy = chance.choice(("Orphan", "Background", "Foreground"))
-        self.request(
-            "DELETE", f"{path}/chain-{chance.choice((0, 0, 1))}?propagationPolicy={policy}", waits=True
-        )
+    def _failure_policy(self, by_index: bool) -> Object:
+        actions = ("FailJob", "Ignore", "Count", *(("FailIndex", "FailIndex") if by_index else ()))
+        codes = {"operator": "In", "values": [3, 42]}
+        rules: list[Object] = [
+            {"action": self.chance.choice(actions), "onExitCodes": codes},
+            {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+        ]
+        return {"rules": self.chance.sample(rules, self.chance.choice((1, 2)))}
 
     # -- what happens then
 
     def _step(self) -> None:
         chance = self.chance
+        ways = self.ways()
+        if ways and chance.random() < 0.45:
+            chance.choice(ways)()
+            return
         if chance.random() < 0.6:
             kind, name, _ = chance.choice(self._made)
             act: Object = {
@@ -330,7 +260,7 @@ class Workloads:
             act["from"] = chance.choice(("first", "last"))
             self.steps.append(act)
             return
-        ways = (
+        kinds = (
             "scale",
             "scale",
             "image",
@@ -341,8 +271,11 @@ class Workloads:
             "cordon",
             "annotate",
             "namespace",
+            "again",
+            "revise",
+            "tune",
         )
-        way = chance.choices(ways, (4, 4, 5, 2, 2, 2, 1, 1, 1, 1))[0]
+        way = chance.choices(kinds, (4, 4, 5, 2, 2, 2, 1, 1, 1, 0.5, 1, 0.7, 2))[0]
         getattr(self, f"_do_{way}")()
 
     def _do_scale(self) -> None:
@@ -351,34 +284,34 @@ class Workloads:
         if kind == "DaemonSet":
             return self._do_image()
         field = "parallelism" if kind == "Job" else "replicas"
-        self.request("PATCH", path_of(kind, name), {"spec": {field: chance.choice((0, 1, 2, 4))}}, MERGE)
+        self.change(path_of(kind, name), {"spec": {field: chance.choice((0, 1, 2, 4))}})
         return None
 
     def _do_image(self) -> None:
         chance = self.chance
         kind, name, _ = chance.choice(self._made)
         if kind == "Job":
-            self.request("PATCH", path_of(kind, name), {"spec": {"suspend": chance.random() < 0.5}}, MERGE)
+            self.change(path_of(kind, name), {"spec": {"suspend": chance.random() < 0.5}})
             return
         container = {"name": "c", "image": chance.choice(("app:v1", "app:v2", "app:v3"))}
         body = {"spec": {"template": {"spec": {"containers": [container]}}}}
-        self.request("PATCH", path_of(kind, name), body, MERGE)
+        self.change(path_of(kind, name), body)
 
     def _do_pause(self) -> None:
         chance = self.chance
         kind, name, _ = chance.choice(self._made)
         if kind == "Deployment":
-            self.request("PATCH", path_of(kind, name), {"spec": {"paused": chance.random() < 0.5}}, MERGE)
+            self.change(path_of(kind, name), {"spec": {"paused": chance.random() < 0.5}})
         elif kind == "StatefulSet":
             rolling = {"type": "RollingUpdate", "rollingUpdate": {"partition": chance.choice((0, 1))}}
-            self.request("PATCH", path_of(kind, name), {"spec": {"updateStrategy": rolling}}, MERGE)
+            self.change(path_of(kind, name), {"spec": {"updateStrategy": rolling}})
         else:
             self._do_image()
 
     def _do_annotate(self) -> None:
         kind, name, _ = self.chance.choice(self._made)
         body = {"metadata": {"annotations": {"note": self.chance.choice("xyz")}}}
-        self.request("PATCH", path_of(kind, name), body, MERGE)
+        self.change(path_of(kind, name), body)
 
     def _do_delete(self) -> None:
         kind, name, _ = self.chance.choice(self._made)
@@ -392,28 +325,67 @@ class Workloads:
     def _do_taint(self) -> None:
         taint = {"key": "bad", "effect": self.chance.choice(("NoExecute", "NoSchedule"))}
         body = {"spec": {"taints": [taint] if self.chance.random() < 0.7 else None}}
-        self.request("PATCH", f"/api/v1/nodes/${{run}}-node-{self.chance.randrange(_NODES)}", body, MERGE)
+        self.change(f"/api/v1/nodes/${{run}}-node-{self.chance.randrange(NODES)}", body)
 
     def _do_cordon(self) -> None:
-        name = f"/api/v1/nodes/${{run}}-node-{self.chance.randrange(_NODES)}"
+        name = f"/api/v1/nodes/${{run}}-node-{self.chance.randrange(NODES)}"
         if self.chance.random() < 0.5:
-            self.request(
-                "PATCH", name, {"metadata": {"labels": {"run": self.chance.choice(("${run}", "no"))}}}, MERGE
-            )
+            self.change(name, {"metadata": {"labels": {"run": self.chance.choice(("${run}", "no"))}}})
         else:
-            self.request(
-                "PATCH", name, {"spec": {"unschedulable": self.chance.random() < 0.6 or None}}, MERGE
-            )
+            self.change(name, {"spec": {"unschedulable": self.chance.random() < 0.6 or None}})
 
     def _do_namespace(self) -> None:
-        if self.chance.random() < 0.4:
-            self.request("DELETE", "/api/v1/namespaces/${run}")
+        self.delete_namespace()
+
+    def _do_again(self) -> None:
+        """Makes a workload again, which may adopt what an earlier one has left."""
+        self._create(*self.chance.choice(self._made))
+
+    def _do_revise(self) -> None:
+        """Takes a revision, or a replica set, from its owner, or away."""
+        kind, name, _ = self.chance.choice(self._made)
+        how = self.chance.choice(("orphan", "remove"))
+        self.steps.append(
+            {"act": "revise", "app": name, "count": 1, "kind": kind, "from": "first", "how": how}
+        )
+
+    def _do_tune(self) -> None:
+        """Changes a field that this kind alone has."""
+        chance = self.chance
+        kind, name, _ = chance.choice(self._made)
+        fields: tuple[Object, ...] = ({"minReadySeconds": chance.choice((0, 1))},)
+        if kind == "Deployment":
+            fields += (
+                {"revisionHistoryLimit": 0},
+                {"progressDeadlineSeconds": 2},
+                {"strategy": {"type": "Recreate", "rollingUpdate": None}},
+            )
+        elif kind == "StatefulSet":
+            retained = {
+                "whenDeleted": chance.choice(("Retain", "Delete")),
+                "whenScaled": chance.choice(("Retain", "Delete")),
+            }
+            fields += (
+                {"persistentVolumeClaimRetentionPolicy": retained},
+                {"ordinals": {"start": chance.choice((0, 2))}},
+                {"revisionHistoryLimit": 0},
+            )
+        elif kind == "DaemonSet":
+            fields += (
+                {"template": {"spec": {"nodeSelector": chance.choice((None, {"run": "no"}))}}},
+                {"revisionHistoryLimit": 0},
+            )
+        elif kind == "Job":
+            number = chance.choice((1, 2, 4))
+            fields = (
+                {"completions": number, "parallelism": number}, {"activeDeadlineSeconds": 1},
+                {"ttlSecondsAfterFinished": chance.choice((0, 1))},
+                {"template": {"spec": {"nodeSelector": {"a": "b"}}}},
+                {"suspend": True}, {"suspend": False}, {"backoffLimit": 0},
+            )  # fmt: skip
+        self.change(path_of(kind, name), {"spec": chance.choice(fields)})
 
 
 def workloads(seed: int, minor: int, gates: Mapping[str, bool]) -> Object:
     """Returns the history of a seed."""
-    return {"name": f"workloads-{seed}", "steps": Workloads(seed, minor, gates).make()}
-
-
-def claims_path(minor: int) -> str:
-    return f"/apis/resource.k8s.io/{resource_version(minor)}/namespaces/${{run}}/resourceclaims"
+    return {"name": f"workloads-{seed}", "steps": Workloads(seed, minor, gates).history()}

@@ -41,7 +41,7 @@ async def shrunk(sequence: dict[str, Any], last: int, holds: Holds, *, tries: in
 def _smaller(sequence: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yields sequences with one part of one body less, the largest parts first."""
     for number, step in enumerate(sequence["steps"]):
-        if "?" in step["path"]:
+        if "?" in step.get("path", ""):
             path, _, query = step["path"].partition("?")
             options = query.split("&")
             for at in range(len(options)):

@@ -1,5 +1,6 @@
 """Writes docs/time.md from the table of periods: `python hack/documents/time_page.py`."""
 
+import math
 from pathlib import Path
 
 from kubeskew.apimachinery.periods import Period, rows
@@ -33,11 +34,15 @@ def page() -> str:
 
 
 def _row(row: Period) -> str:
-    real = f"{row.real:g}"
+    real = _seconds(row.real)
     if row.before is not None:
         real += f"; up to 1.{row.before[0] - 1}: {row.before[1]:g}"
     quick = f"**{row.quick:g}**" if row.quick != row.real else real
     return f"| {row.component} | {row.what} | {real} | {quick} | {row.source} |"
+
+
+def _seconds(value: float) -> str:
+    return "no limit" if math.isinf(value) else f"{value:g}"
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from kubeskew.apimachinery.clock import SeededEntropy, timestamp
 from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.periods import QUICK
 from kubeskew.apimachinery.versions import DEFAULT_VERSION
 from kubeskew.controllers.framework.base import ControllerContext
 
@@ -21,9 +22,10 @@ from kubeskew.controllers.framework.base import ControllerContext
 class Cluster:
     """A server in memory and the controllers that a test starts."""
 
-    def __init__(self, version=DEFAULT_VERSION, gates=None, bugs=None):
+    def __init__(self, version=DEFAULT_VERSION, gates=None, bugs=None, time=QUICK):
         clock, entropy = LoopClock(), SeededEntropy(1)
-        self.environment = Environment(version, FeatureGates(version, gates or {}, bugs), clock, entropy)
+        states = FeatureGates(version, gates or {}, bugs)
+        self.environment = Environment(version, states, clock, entropy, time=time)
         self.server = FakeServer(clock, entropy)
         self.client = self.server.client()
         self.informers = InformerFactory(self.client, clock, entropy)

@@ -76,6 +76,10 @@ async def gone(cluster, ref, name, namespace="default"):
     return False
 
 
+async def exists(cluster, ref, name, namespace):
+    return not await gone(cluster, ref, name, namespace)
+
+
 async def scaled(cluster, count):
     async def there():
         names = await cluster.names(PODS, "default")
@@ -184,6 +188,22 @@ async def test_one_living_owner_is_enough(cluster):
     await cluster.until(one_left)
 
 
+async def test_the_description_of_the_root_ca_comes_back(cluster):
+    """Whoever takes it away is overruled; another text is left alone."""
+    name = "kube-root-ca.crt"
+    await cluster.until(lambda: exists(cluster, CONFIG_MAPS, name, "default"))
+
+    async def described(text):
+        body = {"metadata": {"annotations": {"kubernetes.io/description": text}}}
+        await cluster.client.patch(CONFIG_MAPS, name, "default", body)
+        await asyncio.sleep(0.3)
+        found = await cluster.client.get(CONFIG_MAPS, name, "default")
+        return found["metadata"]["annotations"]["kubernetes.io/description"]
+
+    assert await described("mine") == "mine"
+    assert (await described(None)).startswith("Contains a CA bundle")
+
+
 async def test_a_namespace_is_emptied_and_goes(cluster):
     """Everything in it is deleted; what has a finalizer is reported in the conditions and waited for."""
     await cluster.client.create(
@@ -209,6 +229,49 @@ async def test_a_namespace_is_emptied_and_goes(cluster):
     )
 
     await cluster.client.patch(CONFIG_MAPS, "held", "tmp", {"metadata": {"finalizers": None}})
+    await cluster.until(lambda: gone(cluster, NAMESPACES, "tmp", ""))
+
+
+async def test_pods_hold_up_a_namespace(cluster):
+    """Other objects stay while pods are left, of which the conditions tell once their time is up."""
+    await cluster.client.create(
+        NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "tmp"}}
+    )
+    await cluster.until(lambda: exists(cluster, SERVICE_ACCOUNTS, "default", "tmp"))
+    spec = {
+        "nodeName": "silent",
+        "terminationGracePeriodSeconds": 2,
+        "containers": [{"name": "c", "image": "img:1"}],
+    }
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "tmp"}, "spec": spec}
+    await cluster.client.create(PODS, pod)
+    await cluster.client.create(CONFIG_MAPS, config_map("kept", namespace="tmp"))
+    await cluster.client.delete(NAMESPACES, "tmp")
+
+    async def told():
+        found = await cluster.client.get(NAMESPACES, "tmp")
+        conditions = found["status"].get("conditions", ())
+        return {condition["type"]: (condition["status"], condition["message"]) for condition in conditions}
+
+    first = await cluster.until(told)
+
+    async def late():
+        conditions = await told()
+        return conditions["NamespaceDeletionContentFailure"][0] == "True" and conditions
+
+    last = await cluster.until(late)
+
+    removed = ("False", "All content successfully removed")
+    failure = (
+        "Failed to delete all resource types, 1 remaining: "
+        "unexpected items still remain in namespace: tmp for gvr: /v1, Resource=pods"
+    )
+    assert first["NamespaceContentRemaining"] == last["NamespaceContentRemaining"] == removed
+    assert first["NamespaceDeletionContentFailure"][0] == "False"
+    assert last["NamespaceDeletionContentFailure"] == ("True", failure)
+    assert await exists(cluster, CONFIG_MAPS, "kept", "tmp")
+
+    await cluster.client.delete(PODS, "p", "tmp", grace_period=0)
     await cluster.until(lambda: gone(cluster, NAMESPACES, "tmp", ""))
 
 
@@ -251,7 +314,9 @@ async def test_claims_come_and_go_with_their_pod(cluster):
 
 async def test_controllers_come_to_rest(cluster):
     """Controllers write nothing more once every object is as it should be."""
-    await cluster.client.create(DEPLOYMENTS, deployment())
+    bound = deployment()
+    bound["spec"]["template"]["spec"]["nodeName"] = "n"
+    await cluster.client.create(DEPLOYMENTS, bound)
     await cluster.client.create(
         SERVICES,
         {

@@ -1,8 +1,9 @@
 """Endpoints and slices follow the pods that a service selects."""
 
 import pytest
+from workloads import events_of
 
-from kubeskew.apimachinery.client.refs import ENDPOINT_SLICES, ENDPOINTS, PODS, SERVICES
+from kubeskew.apimachinery.client.refs import ENDPOINT_SLICES, ENDPOINTS, NODES, PODS, SERVICES
 from kubeskew.apimachinery.versions import Version
 from kubeskew.controllers.endpoints.controller import EndpointsController
 from kubeskew.controllers.endpoints.services import ANNOTATION
@@ -38,8 +39,14 @@ def pod(name, ip, *, ready=True, port=8080, phase="Running"):
 @pytest.fixture
 async def serving(cluster):
     """All three controllers run."""
-    await cluster.start(EndpointsController, EndpointSliceController, EndpointSliceMirroringController)
+    await start(cluster)
     return cluster
+
+
+async def start(cluster):
+    """All three run, and pods have a node."""
+    await cluster.client.create(NODES, {"metadata": {"name": "n"}, "spec": {}})
+    await cluster.start(EndpointsController, EndpointSliceController, EndpointSliceMirroringController)
 
 
 async def endpoints(cluster):
@@ -79,8 +86,8 @@ async def test_ready_and_other_pods_are_distinguished(serving):
     assert one["addresses"] == [{"ip": "10.0.0.1", "nodeName": "n", "targetRef": reference}]
     assert [address["ip"] for address in one["notReadyAddresses"]] == ["10.0.0.2"]
     assert one["ports"] == [
-        {"name": "plain", "port": 81, "protocol": "TCP"},
         {"name": "http", "port": 8080, "protocol": "TCP"},
+        {"name": "plain", "port": 81, "protocol": "TCP"},
     ]
 
     (slice_,) = await slices(serving)
@@ -115,19 +122,62 @@ async def test_pods_with_other_ports_are_in_other_subsets(serving):
     assert len(await slices(serving)) == 2
 
 
-async def test_ports_are_sorted_by_their_hashes(serving):
-    """The order that a real endpoints controller gave these ports."""
+async def test_labels_of_a_headless_service_are_its_own(serving):
+    """A service that is not headless has no such Endpoints and slices, though it has the label."""
+    labels = {"service.kubernetes.io/headless": "", "l": "m"}
+    labelled = service()
+    labelled["metadata"]["labels"] = labels
+    await serving.client.create(SERVICES, labelled)
+    await serving.quiet(1)
+    (slice_,) = await slices(serving)
+
+    for found in (await endpoints(serving), slice_):
+        assert found["metadata"]["labels"].keys() & labels.keys() == {"l"}
+
+
+async def test_subsets_of_the_same_addresses_are_mirrored_once(serving):
+    """Each port comes once, as upstream repacks them, and not ready trumps ready."""
+    await serving.client.create(SERVICES, service(selector=None))
+    one = {"addresses": [{"ip": "10.1.2.3"}], "ports": [{"name": "a", "port": 80, "protocol": "TCP"}]}
+    other = {"addresses": [{"ip": "10.1.2.3"}], "ports": [{"name": "b", "port": 81, "protocol": "TCP"}]}
+    late = {"notReadyAddresses": [{"ip": "10.1.2.3"}], "ports": one["ports"]}
+    made = await serving.client.create(ENDPOINTS, {**by_hand(), "subsets": [one, other]})
+    await serving.quiet(1)
+    (slice_,) = await slices(serving)
+    assert sorted(port["name"] for port in slice_["ports"]) == ["a", "b"]
+
+    await serving.client.update(ENDPOINTS, {**made, "subsets": [one, late]})
+    await serving.quiet(1)
+    (slice_,) = await slices(serving)
+    assert slice_["endpoints"] == [{"addresses": ["10.1.2.3"], "conditions": {"ready": False}}]
+
+
+@pytest.mark.parametrize(
+    ("version", "in_endpoints", "in_slices"),
+    [("1.34", "gabhedci", "hacgibed"), ("1.36", "gechabdi", "ihbgdcae")],
+)
+async def test_ports_are_sorted_by_their_hashes(make_cluster, version, in_endpoints, in_slices):
+    """The orders in which real controllers put these ports; the hash is another one since 1.35."""
+    serving = make_cluster(Version.parse(version))
+    await start(serving)
     numbers = {"a": 80, "c": 82, "d": 83, "e": 84, "h": 80}
     ports = [{"name": name, "port": port} for name, port in numbers.items()]
     ports += [{"name": "b", "port": 81, "targetPort": 9000, "protocol": "UDP"}]
     ports += [{"name": "g", "port": 86, "appProtocol": "http"}, {"name": "i", "port": 88, "protocol": "SCTP"}]
-    await serving.client.create(SERVICES, service(ports=ports))
+    await serving.client.create(SERVICES, service(ports=ports, ipFamilies=["IPv4"]))
     await serving.client.create(PODS, pod("a", "10.0.0.1"))
     await serving.quiet(1)
     (one,) = (await endpoints(serving))["subsets"]
 
-    assert [port["name"] for port in one["ports"]] == ["g", "a", "b", "h", "e", "d", "c", "i"]
-    assert one["ports"][0] == {"name": "g", "port": 86, "protocol": "TCP", "appProtocol": "http"}
+    assert "".join(port["name"] for port in one["ports"]) == in_endpoints
+    (slice_,) = await slices(serving)
+    assert "".join(port["name"] for port in slice_["ports"]) == in_slices
+    assert next(port for port in one["ports"] if port["name"] == "g") == {
+        "name": "g",
+        "port": 86,
+        "protocol": "TCP",
+        "appProtocol": "http",
+    }
 
 
 @pytest.mark.parametrize(("subdomain", "hostname"), [("s", "h"), ("other", None)])
@@ -315,11 +365,48 @@ async def test_mirrors_follow(serving):
     await serving.quiet(1)
     (one,) = await slices(serving)
     assert (one["metadata"]["name"], one["ports"][0]["port"]) == (names["IPv4"], 81)
+    assert one["metadata"]["generateName"] == "s-"
+
+    made["subsets"][0]["addresses"] = [{"ip": "10.9.9.8"}]
+    made = await serving.client.update(ENDPOINTS, made)
+    await serving.quiet(1)
+    (one,) = await slices(serving)
+    assert "generateName" not in one["metadata"]  # a slice of the same ports is written anew
 
     skipping = {"endpointslice.kubernetes.io/skip-mirror": "true"}
     await serving.client.update(ENDPOINTS, {**made, "metadata": {**made["metadata"], "labels": skipping}})
     await serving.quiet(1)
     assert await slices(serving) == []
+
+
+async def test_a_pod_of_a_lost_node_is_left_out_of_slices(serving):
+    """It is reported and tried again; a service that publishes all pods has it, too."""
+    await serving.client.create(SERVICES, service())
+    await serving.client.create(PODS, pod("a", "10.0.0.1"))
+    lost = pod("b", "10.0.0.2")
+    lost["spec"]["nodeName"] = "gone"
+    await serving.client.create(PODS, lost)
+    await serving.quiet(1)
+
+    (one,) = await slices(serving)
+    assert [end["addresses"] for end in one["endpoints"]] == [["10.0.0.1"]]
+    controller = next(each for each in serving.controllers if isinstance(each, EndpointSliceController))
+    assert (
+        "Warning",
+        "FailedToUpdateEndpointSlices",
+        "skipping Pod b for Service ns/s: Node gone Not Found",
+    ) in [
+        (kind, reason, text.partition("ns/s: ")[2])
+        for kind, reason, text in await events_of(serving, controller)
+    ]
+
+    made = await serving.client.get(SERVICES, "s", "ns")
+    made["spec"]["publishNotReadyAddresses"] = True
+    await serving.client.update(SERVICES, made)
+    await serving.quiet(1)
+
+    (one,) = await slices(serving)
+    assert len(one["endpoints"]) == 2
 
 
 @pytest.mark.parametrize(
@@ -329,7 +416,7 @@ async def test_mirrors_follow(serving):
 async def test_named_ports_of_sidecars(make_cluster, version, in_slices, in_endpoints):
     """Endpoints have ports that a sidecar names unless there is bug 127976, slices unless there is 128850."""
     cluster = make_cluster(Version.parse(version))
-    await cluster.start(EndpointsController, EndpointSliceController)
+    await start(cluster)
     await cluster.client.create(SERVICES, service(ipFamilies=["IPv4"]))
     one = pod("p", "10.0.0.1")
     ports = one["spec"]["containers"][0].pop("ports")

@@ -262,3 +262,29 @@ async def test_a_job_whose_start_could_not_be_noted(make_cluster):
     assert await jobs(cluster) == [str(FIRST)]
     assert [one["name"] for one in status["active"]] == [f"tick-{FIRST}"]
     assert status["lastScheduleTime"] == "2026-01-01T00:01:00Z"
+
+
+@pytest.mark.asyncio
+@pytest.mark.looptime
+@pytest.mark.parametrize(
+    ("change", "made"),
+    [
+        ({"schedule": "0 6 1 1 *"}, 0),
+        ({"schedule": "0 6 1 1 *", "timeZone": "No/Zone"}, 0),
+        ({"suspend": False}, 1),
+    ],
+)
+async def test_a_new_schedule_waits_for_its_next_time(cluster, change, made):
+    """Any other change is looked at now, and starts what was missed."""
+    idle = cron_job("0 6 2 1 *", suspend=True)
+    await started(cluster, idle)
+    tick = await cluster.client.get(CRON_JOBS, "tick", "ns")
+    tick["status"] = {"lastScheduleTime": "2020-06-01T00:00:00Z"}
+    await cluster.client.update(CRON_JOBS, tick, "status")
+    await cluster.quiet(1)
+    tick = await cluster.client.get(CRON_JOBS, "tick", "ns")
+    tick["spec"] |= {"suspend": False, **change}
+    await cluster.client.update(CRON_JOBS, tick)
+    await cluster.quiet(5)
+
+    assert len((await cluster.client.list(JOBS, "ns"))["items"]) == made

@@ -284,3 +284,29 @@ async def test_on_delete_waits_for_people(running):
     await running.quiet(1)
 
     assert (await status_of(running))["updatedNumberScheduled"] == 1
+
+
+@pytest.mark.asyncio
+@pytest.mark.looptime
+async def test_a_revision_that_is_deleted_comes_back(running):
+    """So does the owner of one that has lost it."""
+    await running.client.create(DAEMON_SETS, daemon_set())
+    await running.quiet(1)
+
+    async def revision():
+        (found,) = (await running.client.list(CONTROLLER_REVISIONS))["items"]
+        return found
+
+    first = await revision()
+    await running.client.delete(
+        CONTROLLER_REVISIONS, first["metadata"]["name"], first["metadata"]["namespace"]
+    )
+    await running.quiet(1)
+    second = await revision()
+    await running.client.update(
+        CONTROLLER_REVISIONS, {**second, "metadata": {**second["metadata"], "ownerReferences": []}}
+    )
+    await running.quiet(1)
+
+    assert second["metadata"]["uid"] != first["metadata"]["uid"]
+    assert (await revision())["metadata"]["ownerReferences"][0]["name"] == "agent"

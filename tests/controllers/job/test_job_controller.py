@@ -11,6 +11,7 @@ from kubeskew.apimachinery.client.refs import JOBS, PODS
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.conditions import find_condition
 from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.periods import QUICK, REAL
 from kubeskew.apimachinery.versions import Version
 from kubeskew.controllers.framework.base import Key
 from kubeskew.controllers.framework.pod_controller import TIMEOUT_SECONDS
@@ -488,3 +489,21 @@ async def test_pods_that_run_are_active_while_another_one_waits(make_cluster, ve
     status = await status_of(cluster)
 
     assert (status.get("active") or 0, status["ready"]) == (active, 1)
+
+
+@pytest.mark.parametrize(("time", "made"), [(QUICK, 3), (REAL, 2)])
+async def test_changes_of_pods_are_gathered(make_cluster, time, made):
+    """With upstream's periods a job sees both failures at once, and replaces neither."""
+    cluster = make_cluster(time=time)
+    (controller,) = await cluster.start(JobController)
+    indexed = {"completions": 2, "parallelism": 2, "completionMode": "Indexed"}
+    await cluster.client.create(JOBS, job(**indexed, backoffLimit=1))
+    await cluster.quiet(5)
+    for pod in (await cluster.client.list(PODS, "ns"))["items"]:
+        state = {"terminated": {"exitCode": 1, "finishedAt": "2020-01-01T00:00:00Z"}}
+        ended = {"phase": "Failed", "containerStatuses": [{"name": "c", "restartCount": 0, "state": state}]}
+        await cluster.client.update(PODS, {**pod, "status": ended}, "status")
+        await asyncio.sleep(0.5)
+    await cluster.quiet(5)
+
+    assert [reason for _, reason, _ in await events_of(cluster, controller)].count("SuccessfulCreate") == made

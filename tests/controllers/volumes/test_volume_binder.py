@@ -4,7 +4,14 @@ import pytest
 from workloads import events_of
 
 from kubeskew.apimachinery import volume_matching as matching
-from kubeskew.apimachinery.client.refs import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
+from kubeskew.apimachinery.client.refs import (
+    EVENTS,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    PODS,
+    STORAGE_CLASSES,
+)
+from kubeskew.apimachinery.periods import QUICK, REAL
 from kubeskew.controllers.volumes.binder import PersistentVolumeController
 
 
@@ -110,6 +117,8 @@ async def test_a_claim_that_lost_its_volume_says_so(cluster):
     [
         (None, "ProvisioningFailed"),
         ({"provisioner": "x", "volumeBindingMode": "Immediate"}, "ExternalProvisioning"),
+        ({"provisioner": "kubernetes.io/aws-ebs", "volumeBindingMode": "Immediate"}, "ExternalProvisioning"),
+        ({"provisioner": "kubernetes.io/no-provisioner"}, "ProvisioningFailed"),
         ({"provisioner": "x", "volumeBindingMode": "WaitForFirstConsumer"}, "WaitForFirstConsumer"),
     ],
 )
@@ -119,8 +128,78 @@ async def test_a_claim_of_a_class_waits(cluster, storage_class, reason):
     if storage_class is not None:
         await cluster.client.create(STORAGE_CLASSES, {"metadata": {"name": "fast"}, **storage_class})
         await cluster.quiet()
-    await cluster.client.create(PERSISTENT_VOLUME_CLAIMS, claim(storageClassName="fast"))
+    pending = {**claim(storageClassName="fast"), "status": {"phase": "Pending"}}
+    await cluster.client.create(PERSISTENT_VOLUME_CLAIMS, pending)
     await cluster.quiet(1)
 
     assert await phases(cluster) == ["Pending"]
     assert {event_reason for _, event_reason, _ in await events_of(cluster, controller)} == {reason}
+
+
+@pytest.mark.asyncio
+@pytest.mark.looptime
+async def test_pods_that_wait_for_a_node_are_named(cluster):
+    """A claim that waits for its consumer says which pods have to be scheduled first."""
+    (controller,) = await cluster.start(PersistentVolumeController)
+    storage_class = {"provisioner": "x", "volumeBindingMode": "WaitForFirstConsumer"}
+    await cluster.client.create(STORAGE_CLASSES, {"metadata": {"name": "fast"}, **storage_class})
+    uses = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
+    for name, more in (("a", {}), ("b", {}), ("bound", {"nodeName": "n"})):
+        metadata = {"name": name, "namespace": "ns"}
+        await cluster.client.create(PODS, {"metadata": metadata, "spec": {"volumes": uses, **more}})
+    await cluster.quiet()
+    await cluster.client.create(PERSISTENT_VOLUME_CLAIMS, claim(storageClassName="fast"))
+    await cluster.quiet(1)
+
+    expected = ("Normal", "WaitForPodScheduled", "waiting for pods a,b to be scheduled")
+    assert expected in await events_of(cluster, controller)
+
+
+@pytest.mark.asyncio
+@pytest.mark.looptime
+@pytest.mark.parametrize(("time", "told"), [(QUICK, 1), (REAL, 3)])
+async def test_claims_are_looked_at_again(make_cluster, time, told):
+    """With upstream's periods a claim says every fifteen seconds that it waits."""
+    cluster = make_cluster(time=time)
+    (controller,) = await cluster.start(PersistentVolumeController)
+    await cluster.client.create(PERSISTENT_VOLUME_CLAIMS, {**claim(), "status": {"phase": "Pending"}})
+    await cluster.quiet(31)
+    await controller.recorder.close()
+
+    (event,) = (await cluster.client.list(EVENTS, "ns"))["items"]
+    assert (event["reason"], event["count"]) == ("FailedBinding", told)
+
+
+@pytest.mark.asyncio
+@pytest.mark.looptime
+async def test_a_selected_node_takes_no_volume(cluster):
+    """The scheduler binds volumes itself; the node asks for one to be provisioned."""
+    (controller,) = await cluster.start(PersistentVolumeController)
+    storage_class = {"provisioner": "x", "volumeBindingMode": "WaitForFirstConsumer"}
+    await cluster.client.create(STORAGE_CLASSES, {"metadata": {"name": "fast"}, **storage_class})
+    await cluster.client.create(PERSISTENT_VOLUMES, volume("free", storageClassName="fast"))
+    await cluster.quiet()
+    selected = {**claim(storageClassName="fast"), "status": {"phase": "Pending"}}
+    selected["metadata"]["annotations"] = {"volume.kubernetes.io/selected-node": "n"}
+    await cluster.client.create(PERSISTENT_VOLUME_CLAIMS, selected)
+    await cluster.quiet(1)
+
+    assert await phases(cluster) == ["Pending", "Available"]
+    assert {reason for _, reason, _ in await events_of(cluster, controller)} == {"ExternalProvisioning"}
+
+
+@pytest.mark.asyncio
+@pytest.mark.looptime
+@pytest.mark.parametrize(("time", "after"), [(QUICK, "Bound"), (REAL, "Pending")])
+async def test_a_new_volume_is_taken_when_claims_are_looked_at(make_cluster, time, after):
+    """With upstream's periods a claim that waits hears of no volume; it finds it within fifteen seconds."""
+    cluster = make_cluster(time=time)
+    await cluster.start(PersistentVolumeController)
+    await cluster.client.create(PERSISTENT_VOLUME_CLAIMS, {**claim(), "status": {"phase": "Pending"}})
+    await cluster.quiet(1)
+    await cluster.client.create(PERSISTENT_VOLUMES, volume("late"))
+    await cluster.quiet(1)
+    assert (await phases(cluster))[0] == after
+
+    await cluster.quiet(15)
+    assert await phases(cluster) == ["Bound", "Bound"]
