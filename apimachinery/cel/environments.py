@@ -138,10 +138,11 @@ def _base(release: Release) -> Environment:
         functions = [MISSING_INNER_NETWORKS.get(function.identity, function) for function in functions]
     if not LanguageFeatures.of(FeatureGates(Version(minor))).compares_types:
         functions = [function for function in functions if function.identity not in _CROSS_TYPE]
-    return Environment(minor, {}, {**types.NAMED, **_NAMED}, Functions(functions), known)
+    return Environment(minor, {}, _NAMED, Functions(functions), known)
 
 
 _NAMED: Mapping[str, Type] = {
+    **{name: kind for name, kind in types.NAMED.items() if kind != types.DYN},  # which is a function alone
     "kubernetes.Quantity": types.object_type("kubernetes.Quantity", {}),
     "kubernetes.Semver": types.object_type("kubernetes.Semver", {}),
     "kubernetes.URL": types.object_type("kubernetes.URL", {}),

@@ -21,6 +21,10 @@ class CostExceededError(CELError):
     """The cost limit was reached. Unlike other errors, nothing within the expression can catch it."""
 
 
+class PanicError(CELError):
+    """cel-go panicked, which ends the evaluation: nothing within the expression can catch it."""
+
+
 NO_SUCH_OVERLOAD = "no such overload"
 COST_EXCEEDED = "operation cancelled: actual cost limit exceeded"
 _REPORTED = 100  # errors shown of one expression

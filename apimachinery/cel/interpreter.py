@@ -23,6 +23,7 @@ from kubeskew.apimachinery.cel.errors import (
     CompileError,
     CostExceededError,
     EvaluationError,
+    PanicError,
 )
 from kubeskew.apimachinery.cel.library.patterns import regular_expression
 from kubeskew.apimachinery.cel.overloads import Functions, dispatcher
@@ -42,9 +43,12 @@ from kubeskew.apimachinery.cel.values import (
     Lazy,
     ObjectValue,
     Optional,
+    Semver,
     TypeValue,
     equal,
     find,
+    go_type,
+    is_key,
     lookup,
     shown_key,
     type_name,
@@ -52,25 +56,11 @@ from kubeskew.apimachinery.cel.values import (
 
 Rows = list[tuple[Any, Any, bool]]
 _UNREAD = object()
-_GO_TYPES = {
-    "bool": "types.Bool",
-    "bytes": "types.Bytes",
-    "double": "types.Double",
-    "google.protobuf.Duration": "types.Duration",
-    "google.protobuf.Timestamp": "types.Timestamp",
-    "int": "types.Int",
-    "null_type": "types.Null",
-    "string": "types.String",
-    "uint": "types.Uint",
-    "type": "*types.Type",
-    "optional_type": "*types.Optional",
-    "net.IP": "cel.IP",
-    "net.CIDR": "cel.CIDR",
-}
 _INDEXES = frozenset({"_[_]", "_?._", "_[?_]"})
 _CONVERSIONS = frozenset(
     {"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"}
 )
+_VARIED = frozenset({"string_format"})
 _FOLDED = (bool, int, float, str, bytes)
 
 
@@ -269,7 +259,7 @@ def alternative(left: Step, right: Step, whole: bool) -> Step:
     def choose(frame: Frame) -> Any:
         value = left(frame)
         if value.__class__ is not Optional:
-            raise EvaluationError(NO_SUCH_OVERLOAD)
+            return value
         if value.present:
             return value if whole else value.value
         return right(frame)
@@ -289,10 +279,13 @@ def membership(step: Step, members: list[Any]) -> Step:
     return member
 
 
-def application(function: Callable[..., Any], cost: CallCost | int, steps: list[Step]) -> Step:
+def application(
+    function: Callable[..., Any], cost: CallCost | int, steps: list[Step], *, varied: bool
+) -> Step:
+    """`varied` calls take any number of arguments: they stop at the first that fails."""
     if len(steps) == 1:
         return _unary(function, cost, steps[0])
-    if len(steps) == 2:
+    if len(steps) == 2 and not varied:
         return _binary(function, cost, *steps)
     return _many(function, cost, steps)
 
@@ -351,7 +344,15 @@ def _failed(frame: Frame, cost: CallCost | int, error: EvaluationError, right: S
 
 def _many(function: Callable[..., Any], cost: CallCost | int, steps: list[Step]) -> Step:
     def many(frame: Frame) -> Any:
-        return _evaluated(frame, function, cost, tuple([step(frame) for step in steps]))
+        arguments: list[Any] = []
+        for step in steps:
+            try:
+                arguments.append(step(frame))
+            except EvaluationError as error:
+                if len(arguments) == len(steps) - 1:  # without all arguments the call is not counted
+                    frame.spend(cost if isinstance(cost, int) else cost((*arguments, error), error))
+                raise
+        return _evaluated(frame, function, cost, tuple(arguments))
 
     return many
 
@@ -390,10 +391,7 @@ def map_of(rows: Rows) -> Step:
         result: dict[Any, Any] = {}
         try:
             for key, value in _evaluated_entries(frame, [(step(frame), *row) for step, *row in rows]):
-                if not isinstance(key, bool | int | str):
-                    raise EvaluationError(f"unsupported key type: {type_name(key)}")
-                if key in result:
-                    raise EvaluationError(f"Failed with repeated key: {key}")
+                _check_map_key(key)
                 result[key] = value
         finally:
             frame.cost += MAP
@@ -401,6 +399,14 @@ def map_of(rows: Rows) -> Step:
         return result
 
     return build
+
+
+def _check_map_key(key: Any) -> None:
+    """Go's maps, which cel-go makes of these, panic at keys without a hash."""
+    if isinstance(key, bytes | Semver):
+        raise PanicError(f"runtime error: hash of unhashable type {go_type(key)}")
+    if isinstance(key, list | Mapping):
+        raise EvaluationError(f"unsupported key type: {type_name(key)}")
 
 
 def object_of(name: str, rows: Rows) -> Step:
@@ -504,9 +510,7 @@ def _pairs(places: list[Any], first: int, second: int, container: Any) -> Iterab
 
 
 def _not_iterable(value: Any) -> EvaluationError:
-    name = type_name(value)
-    shown = _GO_TYPES.get(name) or name.replace("kubernetes.", "cel.")
-    return EvaluationError(f"got '{shown}', expected iterable type")
+    return EvaluationError(f"got '{go_type(value)}', expected iterable type")
 
 
 def _quantified(container: Step, setter: Setter, test: Step, exists: bool) -> Step:
@@ -714,10 +718,8 @@ class Interpreter:
         result = {}
         for entry in node.entries:
             key, value = self.constant(entry.key), self.constant(entry.value)
-            if key is None or value is None or entry.optional or isinstance(key[0], list | dict):
+            if key is None or value is None or entry.optional or isinstance(key[0], list | dict | bytes):
                 return None
-            if key[0] in result:
-                raise CompileError(f"program instantiation failed: Failed with repeated key: {key[0]}")
             result[key[0]] = value[0]
         return (result,)
 
@@ -770,7 +772,10 @@ class Interpreter:
         operand, key = self.bare(node.arguments[0]), node.arguments[1]
         constant = self.constant(key)
         optional = node.function != "_[_]"
-        if constant is not None and not isinstance(constant[0], list | dict):
+        if constant is not None:
+            if not is_key(constant[0]):
+                failure = f"invalid qualifier type: {go_type(constant[0])}"
+                raise CompileError(f"program instantiation failed: {failure}")
             return optional_selection(operand, constant[0]) if optional else selection(operand, constant[0])
         found = self.bare(key)
         return optional_indexing(operand, found) if optional else indexing(operand, found)
@@ -804,13 +809,15 @@ class Interpreter:
         identity = overloads[0].identity if len(overloads) == 1 else ""
         if identity == "in_list" and (members := self._members(arguments[1])) is not None:
             return membership(self.build(arguments[0]), members) if members else lambda _: False
-        self._check_pattern(name, arguments)
         steps = [self.build(argument) for argument in arguments]
+        constant_pattern = self._has_pattern(name, arguments)
         method = node.target is not None and node not in self._checked.functions
-        candidates = overloads
+        candidates, varied = overloads, identity in _VARIED
         if not identity:  # at run time any overload of the name may apply
             candidates = tuple(overload for overload in self._functions.of(name) if overload.method == method)
-        return application(dispatcher(name, candidates), call_cost(name, identity), steps)
+            varied = len(self._functions.of(name)) > 1 and not candidates[0].loose
+        varied = varied or constant_pattern
+        return application(dispatcher(name, candidates), call_cost(name, identity), steps, varied=varied)
 
     def _members(self, node: Node) -> list[Any] | None:
         """Only lists of constants, which `in` looks up in a set; None for others."""
@@ -820,14 +827,18 @@ class Interpreter:
         items: list[Any] = constant[0]
         return items
 
-    def _check_pattern(self, name: str, arguments: tuple[Node, ...]) -> None:
-        if name in ("find", "findAll", "matches") and len(arguments) > 1:
-            pattern = arguments[1]
-            if isinstance(pattern, Literal) and isinstance(pattern.value, str):
-                try:
-                    regular_expression(pattern.value)
-                except ValueError as error:
-                    raise CompileError(f"program instantiation failed: {error}") from None
+    def _has_pattern(self, name: str, arguments: tuple[Node, ...]) -> bool:
+        """True of calls with a constant pattern, which is compiled at once; raises CompileError."""
+        if name not in ("find", "findAll", "matches") or len(arguments) < 2:
+            return False
+        pattern = self.constant(arguments[1])
+        if pattern is None or not isinstance(pattern[0], str):
+            return False
+        try:
+            regular_expression(pattern[0])
+        except ValueError as error:
+            raise CompileError(f"program instantiation failed: {error}") from None
+        return True
 
     # Constructors
 

@@ -10,7 +10,14 @@ from kubeskew.apimachinery.cel import allowance, checker
 from kubeskew.apimachinery.cel.checker import Checked, Checker
 from kubeskew.apimachinery.cel.declarations import Declared, size_at
 from kubeskew.apimachinery.cel.environments import LIMIT, Environment
-from kubeskew.apimachinery.cel.errors import CompileError, CostExceededError, EvaluationError, Issue, report
+from kubeskew.apimachinery.cel.errors import (
+    CompileError,
+    CostExceededError,
+    EvaluationError,
+    Issue,
+    PanicError,
+    report,
+)
 from kubeskew.apimachinery.cel.estimator import Estimator
 from kubeskew.apimachinery.cel.interpreter import Frame, Interpreter
 from kubeskew.apimachinery.cel.parser.syntax import parse
@@ -95,6 +102,8 @@ class Program:
                 return self._step(frame), frame.cost
         except EvaluationError as error:
             failure = EvaluationError(*error.args)
+        except PanicError as error:
+            failure = EvaluationError(f"internal error: {error}")
         except CostExceededError as error:
             if frame.limit < limit:
                 raise allowance.AllowanceSpentError from None

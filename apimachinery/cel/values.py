@@ -221,6 +221,31 @@ def type_name(value: Any) -> str:
     return type(value).__name__
 
 
+_GO_TYPES = {
+    "bool": "types.Bool",
+    "bytes": "types.Bytes",
+    "double": "types.Double",
+    "google.protobuf.Duration": "types.Duration",
+    "google.protobuf.Timestamp": "types.Timestamp",
+    "int": "types.Int",
+    "list": "*types.baseList",
+    "map": "*types.baseMap",
+    "null_type": "types.Null",
+    "string": "types.String",
+    "uint": "types.Uint",
+    "type": "*types.Type",
+    "optional_type": "*types.Optional",
+    "net.IP": "cel.IP",
+    "net.CIDR": "cel.CIDR",
+}
+
+
+def go_type(value: Any) -> str:
+    """The name of a value's type in Go, which some errors show."""
+    name = type_name(value)
+    return _GO_TYPES.get(name) or name.replace("kubernetes.", "cel.")
+
+
 def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
@@ -270,11 +295,25 @@ def compare(left: Any, right: Any) -> int:
 def shown_key(key: Any) -> str:
     if isinstance(key, bool):
         return "true" if key else "false"
-    return str(key)
+    return float_text(key) if isinstance(key, float) else str(key)
+
+
+_KEYS = (bool, int, float, str)
+
+
+def is_key(value: Any) -> bool:
+    """True of values that may stand in brackets."""
+    return isinstance(value, _KEYS)
+
+
+def _check_key(key: Any) -> None:
+    if not is_key(key):
+        raise EvaluationError(f"invalid qualifier type: {go_type(key)}")
 
 
 def lookup(container: Any, key: Any) -> Any:
     """Raises EvaluationError if the entry is not there."""
+    _check_key(key)
     if isinstance(container, Mapping):
         try:
             return container[key]
@@ -296,6 +335,7 @@ def lookup(container: Any, key: Any) -> Any:
 
 def find(container: Any, key: Any) -> Optional:
     """`container[?key]` of a container that is not optional; a container's own `cel_find` goes first."""
+    _check_key(key)
     own = getattr(container, "cel_find", None)
     if own is not None:
         return Optional(own(key), True)

@@ -149,6 +149,11 @@ def _as_integer(value: Quantity) -> int:
     return number
 
 
+def _approximate(value: Quantity) -> float:
+    """Rounds twice, as upstream multiplies by a power of ten."""
+    return float(value.unscaled) * 10.0**value.exponent if value.exponent else float(value.unscaled)
+
+
 def _integer_quantity(number: int) -> Quantity:
     return Quantity(number, 0)
 
@@ -160,7 +165,7 @@ QUANTITIES: tuple[Overload, ...] = (
     overload(f"{_QUANTITY}.isGreaterThan({_QUANTITY}) bool", lambda a, b: a.compare(b) > 0),
     overload(f"{_QUANTITY}.isLessThan({_QUANTITY}) bool", lambda a, b: a.compare(b) < 0),
     overload(f"{_QUANTITY}.compareTo({_QUANTITY}) int", lambda a, b: a.compare(b)),
-    overload(f"{_QUANTITY}.asApproximateFloat() double", lambda value: float(value.decimal())),
+    overload(f"{_QUANTITY}.asApproximateFloat() double", _approximate),
     overload(f"{_QUANTITY}.asInteger() int", _as_integer),
     overload(f"{_QUANTITY}.isInteger() bool", lambda value: value.as_int64() is not None),
     overload(f"{_QUANTITY}.add({_QUANTITY}) {_QUANTITY}", lambda a, b: a + b),

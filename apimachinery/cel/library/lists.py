@@ -10,10 +10,10 @@ from itertools import pairwise
 from typing import Any
 
 from kubeskew.apimachinery.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
-from kubeskew.apimachinery.cel.library.standard import OPTIONAL_OPERATORS, add, contained
+from kubeskew.apimachinery.cel.library.standard import OPTIONAL_OPERATORS, add, contained, mismatch
 from kubeskew.apimachinery.cel.overloads import Overload, overload
 from kubeskew.apimachinery.cel.times import Duration, Timestamp
-from kubeskew.apimachinery.cel.values import NONE, Optional, UInt, compare, equal, type_name
+from kubeskew.apimachinery.cel.values import NONE, Optional, UInt, compare, equal, shown_key, type_name
 
 Values = Sequence[Any]
 
@@ -121,7 +121,9 @@ def _by_key(one: tuple[Any, Any], other: tuple[Any, Any]) -> int:
     return compare(one[0], other[0])
 
 
-def _sort(items: Values) -> list[Any]:
+def _sort(items: Any) -> list[Any]:
+    if not isinstance(items, list | tuple):
+        raise mismatch(items, "sort", frozenset())
     return _sort_by(items, items)
 
 
@@ -149,7 +151,10 @@ EXTENDED_LISTS: tuple[Overload, ...] = (
     overload("list(T).slice(int,int) list(T)", _slice, "list_slice"),
     overload("list(list(T)).flatten() list(T)", _flattened, "list_flatten", loose=True),
     overload("list(dyn).flatten(int) list(dyn)", _flatten, "list_flatten_int"),
-    *(overload(f"list({kind}).sort() list({kind})", _sort, f"list_{kind}_sort") for kind in _COMPARABLE),
+    *(
+        overload(f"list({kind}).sort() list({kind})", _sort, f"list_{kind}_sort", loose=True)
+        for kind in _COMPARABLE
+    ),
     *(
         overload(
             f"list(T).@sortByAssociatedKeys(list({kind})) list(T)",
@@ -221,6 +226,9 @@ def _non_zero(value: Any) -> Optional:
 
 
 def _unwrap(items: Values) -> list[Any]:
+    for item in items:
+        if not isinstance(item, Optional):
+            raise EvaluationError(f"value {shown_key(item)} is not optional")
     return [item.value for item in items if item.present]
 
 
