@@ -20,7 +20,7 @@ from kubeskew.apimachinery.cel.library import kubernetes, lists
 from kubeskew.apimachinery.cel.library.kubernetes import FORMATS
 from kubeskew.apimachinery.cel.library.network import MISSING_INNER_NETWORKS, NETWORKS
 from kubeskew.apimachinery.cel.library.standard import STANDARD
-from kubeskew.apimachinery.cel.library.strings import REGEX, strings
+from kubeskew.apimachinery.cel.library.strings import REGEX, STRICT_OFFSETS, strings
 from kubeskew.apimachinery.cel.overloads import Functions, Overload
 from kubeskew.apimachinery.cel.parser import macros
 from kubeskew.apimachinery.cel.parser.macros import Macros
@@ -136,7 +136,10 @@ def _base(release: Release) -> Environment:
             known.update(library.macros)
     if release.misses_inner_networks:
         functions = [MISSING_INNER_NETWORKS.get(function.identity, function) for function in functions]
-    if not LanguageFeatures.of(FeatureGates(Version(minor))).compares_types:
+    language = LanguageFeatures.of(FeatureGates(Version(minor)))
+    if not language.searches_beyond:
+        functions = [STRICT_OFFSETS.get(function.identity, function) for function in functions]
+    if not language.compares_types:
         functions = [function for function in functions if function.identity not in _CROSS_TYPE]
     return Environment(minor, {}, _NAMED, Functions(functions), known)
 

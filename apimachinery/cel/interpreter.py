@@ -25,6 +25,8 @@ from kubeskew.apimachinery.cel.errors import (
     EvaluationError,
     PanicError,
 )
+from kubeskew.apimachinery.cel.library.kubernetes import URL
+from kubeskew.apimachinery.cel.library.network import Address, Network
 from kubeskew.apimachinery.cel.library.patterns import regular_expression
 from kubeskew.apimachinery.cel.overloads import Functions, dispatcher
 from kubeskew.apimachinery.cel.parser.nodes import (
@@ -53,6 +55,7 @@ from kubeskew.apimachinery.cel.values import (
     shown_key,
     type_name,
 )
+from kubeskew.apimachinery.quantity import Quantity
 
 Rows = list[tuple[Any, Any, bool]]
 _UNREAD = object()
@@ -60,6 +63,14 @@ _INDEXES = frozenset({"_[_]", "_?._", "_[?_]"})
 _CONVERSIONS = frozenset(
     {"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"}
 )
+# Values of Kubernetes' libraries, by class: what they are in Go.
+_NATIVE: Mapping[type, tuple[str, Callable[[Any], str]]] = {
+    Quantity: ("*resource.Quantity", str),
+    Semver: ("semver.Version", str),
+    URL: ("*url.URL", lambda url: str(url.text)),
+    Address: ("netip.Addr", lambda address: str(address.value)),
+    Network: ("netip.Prefix", lambda network: str(network.interface)),
+}
 _VARIED = frozenset({"string_format"})
 _FOLDED = (bool, int, float, str, bytes)
 
@@ -122,13 +133,26 @@ def attribute(resolve: Step) -> Step:
     return read
 
 
+def _reread(value: Any) -> Any:
+    """What cel-go makes of an optional value that it reads: Kubernetes' own values become errors in it."""
+    if value.__class__ is Optional and value.present and (native := _native(value.value)):
+        return Optional(EvaluationError(f"unsupported conversion to ref.Val: {native}"), present=True)
+    return value
+
+
+def _native(value: Any) -> str:
+    """Type and text of a value in Go; empty for values that have a type in cel-go."""
+    native = _NATIVE.get(value.__class__)
+    return "" if native is None else f"({native[0]}){native[1](value)}"
+
+
 def conditional(test: Step, then: Step, otherwise: Step) -> Step:
     def choose(frame: Frame) -> Any:
         value = test(frame)
         if value is True:
-            return then(frame)
+            return _reread(then(frame))
         if value is False:
-            return otherwise(frame)
+            return _reread(otherwise(frame))
         raise EvaluationError(NO_SUCH_OVERLOAD)
 
     return choose
@@ -139,7 +163,7 @@ def local_variable(place: int) -> Step:
         value = frame.places[place]
         if value.__class__ is EvaluationError:
             raise value
-        return value
+        return _reread(value) if value.__class__ is Optional else value
 
     return local
 
@@ -261,7 +285,7 @@ def alternative(left: Step, right: Step, whole: bool) -> Step:
         if value.__class__ is not Optional:
             return value
         if value.present:
-            return value if whole else value.value
+            return value if whole else value.get()
         return right(frame)
 
     return choose
@@ -502,7 +526,7 @@ def _pairs(places: list[Any], first: int, second: int, container: Any) -> Iterab
     elif isinstance(container, list | tuple):
         pairs = enumerate(container)
     else:
-        raise _not_iterable(container)
+        raise EvaluationError(f"unsupported comprehension range type: {go_type(container)}")
     for key, item in pairs:
         places[first] = key
         places[second] = item
@@ -648,7 +672,7 @@ def delayed(place: int, start: Step) -> Step:
             frame.places[place] = value
         if value.__class__ is EvaluationError:
             raise value
-        return value
+        return _reread(value) if value.__class__ is Optional else value
 
     return read
 

@@ -75,6 +75,10 @@ class Semver:
     def core(self) -> tuple[int, int, int]:
         return (self.major, self.minor, self.patch)
 
+    def __str__(self) -> str:
+        pre, build = ".".join(self.pre), ".".join(self.build)
+        return ".".join(map(str, self.core)) + (f"-{pre}" if pre else "") + (f"+{build}" if build else "")
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Semver) and self.compare(other) == 0
 
@@ -141,10 +145,19 @@ class TypeValue:
 
 @dataclass(frozen=True, slots=True)
 class Optional:
-    """An optional value; `present` distinguishes `optional.none()` from `optional.of(null)`."""
+    """An optional value; `present` distinguishes `optional.none()` from `optional.of(null)`.
+
+    The value may be an error, which whoever takes it out gets.
+    """
 
     value: Any = None
     present: bool = False
+
+    def get(self) -> Any:
+        """The value; raises it if it is an error."""
+        if self.value.__class__ is EvaluationError:
+            raise self.value
+        return self.value
 
 
 NONE = Optional()

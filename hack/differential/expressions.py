@@ -17,6 +17,7 @@ _SCALARS = (
     types.BOOL, types.INT, types.UINT, types.DOUBLE, types.STRING, types.BYTES, types.DURATION,
     types.TIMESTAMP,
 )  # fmt: skip
+_KEYS = (types.STRING, types.STRING, types.INT, types.BOOL, types.UINT)
 _OPAQUE = tuple(
     types.object_type(f"kubernetes.{name}", {}) for name in ("Quantity", "Semver", "URL", "NamedFormat")
 ) + (types.opaque("net.IP"), types.opaque("net.CIDR"))
@@ -410,7 +411,9 @@ class Expressions:
         for parameter in chosen.parameters:
             for free in sorted(_free(parameter), key=str):
                 if free not in bound:
-                    bound[free] = self.some_type()
+                    # Lists and maps are keys by their addresses, which no index finds.
+                    key = free.name == "K"
+                    bound[free] = self.chance.choice(_KEYS) if key else self.some_type()
         wanted = [_bound(each, bound) for each in chosen.parameters]
         below = max(depth - 1, 0)
         made = [self._argument(name, at, each, below, scope) for at, each in enumerate(wanted)]

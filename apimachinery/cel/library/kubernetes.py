@@ -18,6 +18,7 @@ from kubeskew.apimachinery.cel.errors import EvaluationError
 from kubeskew.apimachinery.cel.library.patterns import is_base64, is_date, is_date_time, is_uuid
 from kubeskew.apimachinery.cel.overloads import Overload, overload
 from kubeskew.apimachinery.cel.values import NONE, Optional, Semver
+from kubeskew.apimachinery.go_formats import quoted
 from kubeskew.apimachinery.names import NameCheck
 from kubeskew.apimachinery.quantity import Quantity
 
@@ -47,7 +48,7 @@ class URL:
             whole = cls._parse(text)  # a fragment is taken for a part of the path or query here
             return cls._parse(text.partition("#")[0]) if "#" in text else whole
         except ValueError as error:
-            reason = f'parse "{text}": {error}'
+            reason = f"parse {quoted(text)}: {error}"
             raise EvaluationError(f"URL parse error during conversion from string: {reason}") from None
 
     @classmethod

@@ -127,7 +127,9 @@ def _sort(items: Any) -> list[Any]:
     return _sort_by(items, items)
 
 
-def _sort_by(items: Values, keys: Values) -> list[Any]:
+def _sort_by(items: Any, keys: Any) -> list[Any]:
+    if not isinstance(items, list | tuple):
+        raise mismatch(items, "@sortByAssociatedKeys", frozenset())
     if len(keys) != len(items):
         raise EvaluationError(
             "@sortByAssociatedKeys() expected a list of the same size as the associated keys list, but got "
@@ -160,6 +162,7 @@ EXTENDED_LISTS: tuple[Overload, ...] = (
             f"list(T).@sortByAssociatedKeys(list({kind})) list(T)",
             _sort_by,
             f"list_{kind}_sortByAssociatedKeys",
+            loose=True,
         )
         for kind in _COMPARABLE
     ),
@@ -212,7 +215,7 @@ def _value(optional: Any) -> Any:
         raise EvaluationError(NO_SUCH_OVERLOAD)
     if not optional.present:
         raise EvaluationError("optional.none() dereference")
-    return optional.value
+    return optional.get()
 
 
 def _some(value: Any) -> Optional:
@@ -229,7 +232,7 @@ def _unwrap(items: Values) -> list[Any]:
     for item in items:
         if not isinstance(item, Optional):
             raise EvaluationError(f"value {shown_key(item)} is not optional")
-    return [item.value for item in items if item.present]
+    return [item.get() for item in items if item.present]
 
 
 def _end(place: int) -> Callable[[Values], Optional]:

@@ -9,6 +9,7 @@ k8s.io/apiserver/pkg/cel/library/regex.go.
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from kubeskew.apimachinery.cel.errors import EvaluationError
@@ -178,14 +179,16 @@ def _double(verb: str, value: Any, precision: int | None) -> str:
     number = _NAMED_NUMBERS.get(value) if isinstance(value, str) else value
     if not isinstance(number, float):
         raise WrongArgumentError(verb, type_name(value))
-    if math.isnan(number):
-        return "NaN"
-    if math.isinf(number):
-        return "∞" if number > 0 else "-∞"
     digits = 6 if precision is None else precision
+    if math.isnan(number) or math.isinf(number):
+        return "NaN" if math.isnan(number) else "∞" if number > 0 else "-∞"
     if verb == "f":
         return f"{number:,.{digits}f}"
-    mantissa, _, exponent = f"{number:.{digits}e}".partition("e")
+    return f"{_scientific(number):>{digits}}"  # the precision is taken for the width
+
+
+def _scientific(number: float) -> str:
+    mantissa, _, exponent = f"{number or 0.0:e}".partition("e")
     power = int(exponent)
     shown = f"{'-' if power < 0 else ''}{abs(power):02}"
     return f"{mantissa}×10{shown.translate(_SUPERSCRIPT)}"  # noqa: RUF001
@@ -255,22 +258,25 @@ def _char_at(text: str, position: int) -> str:
     return text[position : position + 1]
 
 
-def _index_of(text: str, part: str, offset: int = 0) -> int:
+def _from(text: str, offset: int, *, strict: bool) -> bool:
+    """Whether a text can be searched from an offset; beyond its end nothing is found, or that is an error."""
+    if offset < 0 or (strict and offset >= len(text)):
+        raise EvaluationError(f"index out of range: {offset}")
+    return offset < len(text)
+
+
+def _index_of(text: str, part: str, offset: int = 0, *, strict: bool = False) -> int:
     if part == "":
         return offset
-    if not 0 <= offset <= len(text):
-        raise EvaluationError(f"index out of range: {offset}")
-    return text.find(part, offset)
+    return text.find(part, offset) if _from(text, offset, strict=strict) else -1
 
 
-def _last_index_of(text: str, part: str, offset: int | None = None) -> int:
+def _last_index_of(text: str, part: str, offset: int | None = None, *, strict: bool = False) -> int:
     if offset is None:
         return len(text) if part == "" else text.rfind(part)
     if part == "":
         return offset
-    if not 0 <= offset <= len(text):
-        raise EvaluationError(f"index out of range: {offset}")
-    return text.rfind(part, 0, offset + len(part))
+    return text.rfind(part, 0, offset + len(part)) if _from(text, offset, strict=strict) else -1
 
 
 def _substring(text: str, start: int, end: int | None = None) -> str:
@@ -319,10 +325,10 @@ def _quote(text: str) -> str:
 
 _VERSION_0: tuple[Overload, ...] = (
     overload("string.charAt(int) string", _char_at),
-    overload("string.indexOf(string) int", _index_of),
-    overload("string.indexOf(string,int) int", _index_of),
+    overload("string.indexOf(string) int", _index_of, "string_index_of_string"),
+    overload("string.indexOf(string,int) int", _index_of, "string_index_of_string_int"),
     overload("string.lastIndexOf(string) int", _last_index_of),
-    overload("string.lastIndexOf(string,int) int", _last_index_of),
+    overload("string.lastIndexOf(string,int) int", _last_index_of, "string_last_index_of_string_int"),
     overload("string.lowerAscii() string", _lower_ascii),
     overload("string.upperAscii() string", _upper_ascii),
     overload("string.replace(string,string) string", _replace),
@@ -340,6 +346,22 @@ _VERSION_2: tuple[Overload, ...] = (
     overload("string.format(list(dyn)) string", format_string, "string_format"),
     overload("strings.quote(string) string", _quote, "strings_quote"),
 )
+
+
+STRICT_OFFSETS = {
+    function.identity: function
+    for function in (
+        overload("string.indexOf(string) int", partial(_index_of, strict=True), "string_index_of_string"),
+        overload(
+            "string.indexOf(string,int) int", partial(_index_of, strict=True), "string_index_of_string_int"
+        ),
+        overload(
+            "string.lastIndexOf(string,int) int",
+            partial(_last_index_of, strict=True),
+            "string_last_index_of_string_int",
+        ),
+    )
+}
 
 
 def strings(version: int) -> tuple[Overload, ...]:
