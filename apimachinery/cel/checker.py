@@ -63,6 +63,8 @@ def assignable(bindings: Bindings, given: Type, wanted: Type) -> bool:
         return True
     if given.kind == "null":
         return wanted.kind in _NULLABLE
+    if wanted.kind == "null":
+        return given.kind in _NULLABLE
     if given.kind in PRIMITIVES:
         return wanted.kind == given.kind
     if given.kind != wanted.kind:

@@ -135,9 +135,14 @@ def attribute(resolve: Step) -> Step:
 
 def _reread(value: Any) -> Any:
     """What cel-go makes of an optional value that it reads: Kubernetes' own values become errors in it."""
-    if value.__class__ is Optional and value.present and (native := _native(value.value)):
+    if value.__class__ is not Optional or not value.present:
+        return value
+    inner = value.value
+    while inner.__class__ is Optional:  # an optional value in an optional value is that value
+        inner = inner.value if inner.present else None
+    if native := _native(inner):
         return Optional(EvaluationError(f"unsupported conversion to ref.Val: {native}"), present=True)
-    return value
+    return value if inner is value.value else Optional(inner, present=True)
 
 
 def _native(value: Any) -> str:
@@ -211,9 +216,10 @@ def indexing(operand: Step, key: Step) -> Step:
             return _continued(frame, container, key(frame)) if container.present else NONE
         try:
             found = key(frame)
-        finally:
-            frame.cost += 1
-        frame.spend(0)
+        except EvaluationError:
+            frame.spend(1)
+            raise
+        frame.spend(1)
         value = lookup(container, found)
         return value.get(frame.spend) if value.__class__ is Lazy else value
 
@@ -387,9 +393,10 @@ def list_of(steps: list[Step], optional: frozenset[int]) -> Step:
     def build(frame: Frame) -> list[Any]:
         try:
             items = [step(frame) for step in steps]
-        finally:
-            frame.cost += LIST
-        frame.spend(0)
+        except EvaluationError:
+            frame.spend(LIST)
+            raise
+        frame.spend(LIST)
         return _present(items, optional) if optional else items
 
     return build
@@ -417,9 +424,10 @@ def map_of(rows: Rows) -> Step:
             for key, value in _evaluated_entries(frame, [(step(frame), *row) for step, *row in rows]):
                 _check_map_key(key)
                 result[key] = value
-        finally:
-            frame.cost += MAP
-        frame.spend(0)
+        except EvaluationError:
+            frame.spend(MAP)
+            raise
+        frame.spend(MAP)
         return result
 
     return build
@@ -439,9 +447,10 @@ def object_of(name: str, rows: Rows) -> Step:
     def build(frame: Frame) -> ObjectValue:
         try:
             fields = dict(_evaluated_entries(frame, rows))
-        finally:
-            frame.cost += OBJECT
-        frame.spend(0)
+        except EvaluationError:
+            frame.spend(OBJECT)
+            raise
+        frame.spend(OBJECT)
         return ObjectValue(name, fields)
 
     return build

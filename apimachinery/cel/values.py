@@ -15,7 +15,7 @@ from typing import Any
 
 from kubeskew.apimachinery.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
 from kubeskew.apimachinery.cel.times import Duration, Timestamp
-from kubeskew.apimachinery.go_formats import float_text
+from kubeskew.apimachinery.go_formats import duration_text, float_text, parse_uint
 from kubeskew.apimachinery.quantity import Quantity
 
 _SUFFIX = frozenset("+-")
@@ -102,11 +102,11 @@ def _without_zeros(part: str) -> str:
 
 
 def _number(text: str, what: str) -> int:
-    if not text.isascii() or not text.isdigit():
+    if text and not (text.isascii() and text.isdigit()):
         raise ValueError(f'Invalid character(s) found in {what} "{text}"')
     if len(text) > 1 and text[0] == "0":
         raise ValueError(f'{what.capitalize()} must not contain leading zeroes "{text}"')
-    return int(text)
+    return parse_uint(text)
 
 
 def _identifiers(text: str | None, *, numeric_checked: bool) -> tuple[str, ...]:
@@ -308,6 +308,8 @@ def compare(left: Any, right: Any) -> int:
 def shown_key(key: Any) -> str:
     if isinstance(key, bool):
         return "true" if key else "false"
+    if isinstance(key, Duration):
+        return duration_text(key.nanos)
     return float_text(key) if isinstance(key, float) else str(key)
 
 

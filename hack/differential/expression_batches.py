@@ -286,6 +286,8 @@ class Rule:
 class RuleBatch:
     """The expressions of a batch as rules of one schema."""
 
+    burning = _BURNS + 2  # rules that burn the budget
+
     def __init__(self, minor: int, seed: int, count: int) -> None:
         self.seed = seed
         self.name = f"things{seed}"

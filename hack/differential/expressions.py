@@ -412,8 +412,9 @@ class Expressions:
             for free in sorted(_free(parameter), key=str):
                 if free not in bound:
                     # Lists and maps are keys by their addresses, which no index finds.
-                    key = free.name == "K"
-                    bound[free] = self.chance.choice(_KEYS) if key else self.some_type()
+                    # Lists and maps of an object are never zero values, others are.
+                    plain = free.name == "K" or name == "optional.ofNonZeroValue"
+                    bound[free] = self.chance.choice(_KEYS) if plain else self.some_type()
         wanted = [_bound(each, bound) for each in chosen.parameters]
         below = max(depth - 1, 0)
         made = [self._argument(name, at, each, below, scope) for at, each in enumerate(wanted)]

@@ -64,6 +64,8 @@ def _is_sorted(items: Values) -> bool:
 
 def _order(left: Any, right: Any) -> int:
     """Compares two neighbours; 2 if they cannot be compared. Only types without an order raise an error."""
+    if right.__class__ is EvaluationError:
+        raise right
     if type_name(right) not in _ORDERED:
         raise EvaluationError(NO_SUCH_OVERLOAD)
     try:
@@ -193,7 +195,7 @@ SETS: tuple[Overload, ...] = (
 
 def _map_insert(mapping: Mapping[Any, Any], key: Any, value: Any) -> dict[Any, Any]:
     if key in mapping:
-        raise EvaluationError(f"insert failed: key {key} already exists")
+        raise EvaluationError(f"insert failed: key {shown_key(key)} already exists")
     return {**mapping, key: value}
 
 

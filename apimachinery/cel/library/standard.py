@@ -183,7 +183,7 @@ def invert(value: Any) -> bool:
         return False
     if value is False:
         return True
-    raise mismatch(value, "!_", _NEGATABLE)
+    raise EvaluationError(NO_SUCH_OVERLOAD)
 
 
 def contained(item: Any, container: Any) -> bool:
@@ -206,9 +206,12 @@ _COMPARABLE = frozenset({"bool", "bytes", "double", "int", "string", "uint"}) | 
 def _ordered(name: str, accept: frozenset[int]) -> Callable[[Any, Any], bool]:
     def ordered(left: Any, right: Any) -> bool:
         try:
-            return compare(left, right) in accept
+            order = 2 if isinstance(left, float) and math.isnan(left) else compare(left, right)
         except EvaluationError:
             raise mismatch(left, name, _COMPARABLE) from None
+        if order == 2:
+            raise EvaluationError("NaN values cannot be ordered")
+        return order in accept
 
     return ordered
 
@@ -337,6 +340,8 @@ def _offset(zone: str, at: Timestamp) -> int:
         return 60 * (count * 60 + (-more if zone[0] == "-" else more))
     if zone in ("", "UTC", "Local"):
         return 0
+    if "\0" in zone:
+        raise EvaluationError("invalid argument")
     if ".." in zone or zone[0] in "/\\":
         raise EvaluationError("time: invalid location name")
     try:
@@ -481,9 +486,9 @@ def to_uint(value: Any) -> UInt:
     return checked_uint(int(value))
 
 
-_DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_DECIMAL = re.compile(r"[+-]?(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?")
 _HEXADECIMAL = re.compile(
-    r"[+-]?0x(?:[0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)p[+-]?[0-9]+", re.IGNORECASE | re.ASCII
+    r"[+-]?0x(?:[0-9a-f]++\.?[0-9a-f]*+|\.[0-9a-f]++)p[+-]?[0-9]++", re.IGNORECASE | re.ASCII
 )
 _INFINITE = re.compile(r"[+-]?inf(?:inity)?|nan", re.IGNORECASE | re.ASCII)
 

@@ -44,6 +44,13 @@ class WrongArgumentError(EvaluationError):
 
 def format_string(text: str, arguments: Sequence[Any]) -> str:
     """Raises EvaluationError if an argument does not fit its clause."""
+    try:
+        return _formatted(text, arguments)
+    except WrongArgumentError as error:
+        raise EvaluationError(*error.args) from None
+
+
+def _formatted(text: str, arguments: Sequence[Any]) -> str:
     return _filled(
         text,
         arguments,
@@ -180,14 +187,18 @@ def _double(verb: str, value: Any, precision: int | None) -> str:
     if not isinstance(number, float):
         raise WrongArgumentError(verb, type_name(value))
     digits = 6 if precision is None else precision
-    if math.isnan(number) or math.isinf(number):
-        return "NaN" if math.isnan(number) else "∞" if number > 0 else "-∞"
-    if verb == "f":
-        return f"{number:,.{digits}f}"
-    return f"{_scientific(number):>{digits}}"  # the precision is taken for the width
+    if verb == "e":
+        return f"{_scientific(number):>{digits}}"  # the precision is taken for the width
+    return f"{number:,.{digits}f}" if math.isfinite(number) else _without_end(number)
+
+
+def _without_end(number: float) -> str:
+    return "NaN" if math.isnan(number) else "∞" if number > 0 else "-∞"
 
 
 def _scientific(number: float) -> str:
+    if not math.isfinite(number):
+        return _without_end(number)
     mantissa, _, exponent = f"{number or 0.0:e}".partition("e")
     power = int(exponent)
     shown = f"{'-' if power < 0 else ''}{abs(power):02}"

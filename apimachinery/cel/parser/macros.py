@@ -175,7 +175,6 @@ STANDARD: Macros = {
     ("all", True, 2): _quantifier("all", 1),
     ("exists", True, 2): _quantifier("exists", 1),
     ("exists_one", True, 2): _quantifier("exists_one", 1),
-    ("existsOne", True, 2): _quantifier("exists_one", 1),
     ("filter", True, 2): _filter,
     ("map", True, 2): _map,
     ("map", True, 3): _map,
