@@ -1,6 +1,7 @@
 """The errors of parsing, checking and evaluating expressions, worded as cel-go words them."""
 
 from dataclasses import dataclass
+from typing import Any
 
 
 class CELError(Exception):
@@ -9,6 +10,17 @@ class CELError(Exception):
 
 class CompileError(CELError):
     """The expression is not valid in its environment."""
+
+
+class InstantiationError(CompileError):
+    """The expression is valid, of type `result`, and a constant in it is not."""
+
+    def __init__(self, message: str, result: Any) -> None:
+        super().__init__(message, result)
+        self.result = result
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class EvaluationError(CELError):

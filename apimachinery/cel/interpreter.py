@@ -387,6 +387,20 @@ def _many(function: Callable[..., Any], cost: CallCost | int, steps: list[Step])
     return many
 
 
+def _without_types(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Calls a function whose pattern was compiled before: it does not name the types that do not fit."""
+
+    def call(*arguments: Any) -> Any:
+        try:
+            return function(*arguments)
+        except EvaluationError as error:
+            if str(error).startswith(NO_SUCH_OVERLOAD):
+                raise EvaluationError(NO_SUCH_OVERLOAD) from None
+            raise
+
+    return call
+
+
 def list_of(steps: list[Step], optional: frozenset[int]) -> Step:
     """Items at `optional` places are left out if they are none."""
 
@@ -850,7 +864,10 @@ class Interpreter:
             candidates = tuple(overload for overload in self._functions.of(name) if overload.method == method)
             varied = len(self._functions.of(name)) > 1 and not candidates[0].loose
         varied = varied or constant_pattern
-        return application(dispatcher(name, candidates), call_cost(name, identity), steps, varied=varied)
+        function = dispatcher(name, candidates)
+        if constant_pattern:
+            function = _without_types(function)
+        return application(function, call_cost(name, identity), steps, varied=varied)
 
     def _members(self, node: Node) -> list[Any] | None:
         """Only lists of constants, which `in` looks up in a set; None for others."""

@@ -14,6 +14,7 @@ from kubeskew.apimachinery.cel.errors import (
     CompileError,
     CostExceededError,
     EvaluationError,
+    InstantiationError,
     Issue,
     PanicError,
     report,
@@ -62,7 +63,10 @@ class Program:
         with _deep():
             self._checked = _check(expression, environment)
             interpreter = Interpreter(self._checked, environment.functions)
-            self._step = interpreter.build(self._checked.root)
+            try:
+                self._step = interpreter.build(self._checked.root)
+            except CompileError as error:
+                raise InstantiationError(str(error), self._checked.result) from None
         self._places = interpreter.places
         self._deep = len(self._checked.types) > _DEEP
 
@@ -164,10 +168,12 @@ def compile_expression(expression: str, environment: Environment, results: tuple
     Raises CompileError with Kubernetes' text, e.g. `compilation failed: ERROR: …`.
     """
     program = _compiled(expression, environment)
-    if isinstance(program, CompileError):
+    if isinstance(program, CompileError) and not isinstance(program, InstantiationError):
         raise CompileError(*program.args)
     if results and program.result not in (*results, ANY):
         wanted = str(results[0]) if len(results) == 1 else f"one of [{' '.join(map(str, results))}]"
         got = f" but got {program.result}" if environment.language.shows_result_type else ""
         raise CompileError(f"must evaluate to {wanted}{got}")
+    if isinstance(program, InstantiationError):
+        raise InstantiationError(*program.args)
     return program

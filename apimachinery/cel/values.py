@@ -340,7 +340,7 @@ def lookup(container: Any, key: Any) -> Any:
         if not math.isfinite(key) or key != int(key):
             raise EvaluationError(f"unsupported index value {float_text(key)} in list")
         if not 0 <= key < len(container):
-            raise EvaluationError(f"index out of bounds: {int(key)}")
+            raise EvaluationError(f"index out of bounds: {shown_key(key)}")
         return container[int(key)]
     field = getattr(container, "cel_field", None)
     if field is not None:

@@ -321,6 +321,8 @@ class RuleBatch:
             rule["messageExpression"] = f"'r{number} ' + string({line})"
         try:
             program = cel.compile(rule["rule"], self._environments[False])
+            if program.result != types.BOOL:
+                return Rule(expression, rule, compiles=False)
             most = program.estimate(self.declared)[1]
         except cel.CompileError:
             return Rule(expression, rule, compiles=False)

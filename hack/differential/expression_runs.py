@@ -23,7 +23,7 @@ _PLACE = re.compile(r"properties\[f(\d)\]\.items\.x-kubernetes-validations\[(\d+
 _RULE = re.compile(r"spec\]\.x-kubernetes-validations\[(\d+)\]")
 _NUMBER = re.compile(r"(?:: r|rule: r)(\d+)\b")
 _VALUE = re.compile(
-    r'^Invalid value: (?:apiextensions\.ValidationRule)?\{.*?\}: (?=compilation|cel |message|must|"?expr)',
+    r'^Invalid value: (?:apiextensions\.ValidationRule)?\{.*?\}: (?=compilation|program|cel |message|must|"?expr)',
     re.DOTALL,
 )
 _QUOTED = re.compile(r'"[^"]*"|\'[^\']*\'|`[^`]*`|-?\b\d[\w.+-]*')

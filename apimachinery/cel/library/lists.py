@@ -241,6 +241,13 @@ def _end(place: int) -> Callable[[Values], Optional]:
     return lambda items: Optional(items[place], True) if items else NONE
 
 
+OPTIONAL_LISTS: tuple[Overload, ...] = (
+    overload("optional.unwrap(list(optional(V))) list(V)", _unwrap, "optional_unwrap"),
+    overload("list(optional(V)).unwrapOpt() list(V)", _unwrap, "optional_unwrapOpt"),
+    overload("list(V).first() optional(V)", _end(0), "list_first"),
+    overload("list(V).last() optional(V)", _end(-1), "list_last"),
+)
+
 OPTIONALS: tuple[Overload, ...] = (
     *OPTIONAL_OPERATORS,
     overload("optional.of(V) optional(V)", _some, "optional_of"),
@@ -252,8 +259,5 @@ OPTIONALS: tuple[Overload, ...] = (
         "optional(V).or(optional(V)) optional(V)", lambda a, b: a if a.present else b, "optional_or_optional"
     ),
     overload("optional(V).orValue(V) V", lambda a, b: a.value if a.present else b, "optional_orValue_value"),
-    overload("optional.unwrap(list(optional(V))) list(V)", _unwrap, "optional_unwrap"),
-    overload("list(optional(V)).unwrapOpt() list(V)", _unwrap, "optional_unwrapOpt"),
-    overload("list(V).first() optional(V)", _end(0), "list_first"),
-    overload("list(V).last() optional(V)", _end(-1), "list_last"),
+    *OPTIONAL_LISTS,
 )

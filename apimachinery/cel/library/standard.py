@@ -490,6 +490,7 @@ _DECIMAL = re.compile(r"[+-]?(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]++)
 _HEXADECIMAL = re.compile(
     r"[+-]?0x(?:[0-9a-f]++\.?[0-9a-f]*+|\.[0-9a-f]++)p[+-]?[0-9]++", re.IGNORECASE | re.ASCII
 )
+_MISPLACED = re.compile(r"(?<![0-9a-fx])_|_(?![0-9a-f])", re.IGNORECASE | re.ASCII)
 _INFINITE = re.compile(r"[+-]?inf(?:inity)?|nan", re.IGNORECASE | re.ASCII)
 
 
@@ -497,6 +498,9 @@ def _parsed_double(text: str) -> float | None:
     """Reads a number as Go's strconv.ParseFloat; None for what is none, or out of range."""
     if _INFINITE.fullmatch(text):
         return float(text)
+    if _MISPLACED.search(text):
+        return None
+    text = text.replace("_", "")
     try:
         if _HEXADECIMAL.fullmatch(text):
             return float.fromhex(text)

@@ -42,21 +42,18 @@ class WrongArgumentError(EvaluationError):
         self.node = node
 
 
-def format_string(text: str, arguments: Sequence[Any]) -> str:
-    """Raises EvaluationError if an argument does not fit its clause."""
+def format_string(text: str, arguments: Sequence[Any], *, times: str = "×") -> str:  # noqa: RUF001
+    """Raises EvaluationError if an argument does not fit its clause; `times` stands in powers of ten."""
+
+    def fill(verb: str, precision: int | None, argument: Any) -> str:
+        if verb == "e":
+            return _double(verb, argument, precision, times)
+        return _VERBS[verb](verb, argument, precision)
+
     try:
-        return _formatted(text, arguments)
+        return _filled(text, arguments, fill, checked=False)
     except WrongArgumentError as error:
         raise EvaluationError(*error.args) from None
-
-
-def _formatted(text: str, arguments: Sequence[Any]) -> str:
-    return _filled(
-        text,
-        arguments,
-        lambda verb, precision, argument: _VERBS[verb](verb, argument, precision),
-        checked=False,
-    )
 
 
 def check(text: str, arguments: Sequence[Node], type_of: Callable[[Node], Type]) -> None:
@@ -181,14 +178,14 @@ _NAMED_NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-def _double(verb: str, value: Any, precision: int | None) -> str:
+def _double(verb: str, value: Any, precision: int | None, times: str = "") -> str:
     """Formats for `%f` and `%e` as it is done in English: with commas, and powers of ten."""
     number = _NAMED_NUMBERS.get(value) if isinstance(value, str) else value
     if not isinstance(number, float):
         raise WrongArgumentError(verb, type_name(value))
     digits = 6 if precision is None else precision
     if verb == "e":
-        return f"{_scientific(number):>{digits}}"  # the precision is taken for the width
+        return f"{_scientific(number, times):>{digits}}"  # the precision is taken for the width
     return f"{number:,.{digits}f}" if math.isfinite(number) else _without_end(number)
 
 
@@ -196,13 +193,13 @@ def _without_end(number: float) -> str:
     return "NaN" if math.isnan(number) else "∞" if number > 0 else "-∞"
 
 
-def _scientific(number: float) -> str:
+def _scientific(number: float, times: str) -> str:
     if not math.isfinite(number):
         return _without_end(number)
     mantissa, _, exponent = f"{number or 0.0:e}".partition("e")
     power = int(exponent)
     shown = f"{'-' if power < 0 else ''}{abs(power):02}"
-    return f"{mantissa}×10{shown.translate(_SUPERSCRIPT)}"  # noqa: RUF001
+    return f"{mantissa}{times}10{shown.translate(_SUPERSCRIPT)}"
 
 
 def _binary(verb: str, value: Any, _: int | None) -> str:
@@ -359,6 +356,13 @@ _VERSION_2: tuple[Overload, ...] = (
 )
 
 
+SPACED_FORMAT = {
+    "string_format": overload(
+        "string.format(list(dyn)) string",
+        partial(format_string, times=" × "),  # noqa: RUF001
+        "string_format",
+    )
+}
 STRICT_OFFSETS = {
     function.identity: function
     for function in (
@@ -385,7 +389,12 @@ def _find(text: str, pattern: str) -> str:
 
 
 def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
-    found = [match.group(0) for match in compiled(pattern).finditer(text)]
+    found: list[str] = []
+    end = -1  # of the last match
+    for match in compiled(pattern).finditer(text):
+        if match.end() > match.start() or match.start() != end:  # as Go, no empty match right behind another
+            found.append(match.group(0))
+        end = match.end()
     return found if limit < 0 else found[:limit]
 
 
