@@ -174,6 +174,8 @@ def local_variable(place: int) -> Step:
 
 
 def selection(operand: Step, key: Any) -> Step:
+    plain = isinstance(key, str)
+
     def selected(frame: Frame) -> Any:
         container = operand(frame)
         if container.__class__ is Optional:
@@ -181,7 +183,10 @@ def selection(operand: Step, key: Any) -> Step:
         frame.cost += 1
         if frame.cost > frame.limit:
             raise CostExceededError(COST_EXCEEDED)
-        value = container[key] if container.__class__ is dict and key in container else lookup(container, key)
+        if plain and container.__class__ is dict and key in container:
+            value = container[key]
+        else:
+            value = lookup(container, key)
         return value.get(frame.spend) if value.__class__ is Lazy else value
 
     return selected
@@ -757,9 +762,20 @@ class Interpreter:
             return (known,) if len(known) == len(items) else None
         if isinstance(node, MapLiteral):
             return self._constant_map(node)
+        if isinstance(node, Call) and node.function == "@in":
+            return (False,) if self._is_in_nothing(node) else None
         if isinstance(node, Call) and node.function in _CONVERSIONS and node.target is None:
             return self._constant_conversion(node)
         return None
+
+    def _is_in_nothing(self, node: Call) -> bool:
+        """True of `x in []`, which needs no evaluation."""
+        overloads = self._checked.overloads[node]
+        return (
+            len(overloads) == 1
+            and overloads[0].identity == "in_list"
+            and self.constant(node.arguments[1]) == ([],)
+        )
 
     def _constant_map(self, node: MapLiteral) -> tuple[Any] | None:
         result = {}

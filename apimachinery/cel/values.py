@@ -321,6 +321,13 @@ def is_key(value: Any) -> bool:
     return isinstance(value, _KEYS)
 
 
+def is_among(container: Mapping[Any, Any], key: Any) -> bool:
+    """False if a key that the map has is another one: True and 1 are the same to Python alone."""
+    if isinstance(key, str) or key not in (0, 1):
+        return True
+    return any(isinstance(own, bool) == isinstance(key, bool) for own in container if own == key)
+
+
 def _check_key(key: Any) -> None:
     if not is_key(key):
         raise EvaluationError(f"invalid qualifier type: {go_type(key)}")
@@ -331,9 +338,12 @@ def lookup(container: Any, key: Any) -> Any:
     _check_key(key)
     if isinstance(container, Mapping):
         try:
-            return container[key]
+            value = container[key]
         except (KeyError, TypeError):
             raise EvaluationError(f"no such key: {shown_key(key)}") from None
+        if not is_among(container, key):
+            raise EvaluationError(f"no such key: {shown_key(key)}")
+        return value
     if isinstance(container, list | tuple):
         if not is_number(key):
             raise EvaluationError(f"unsupported index type '{type_name(key)}' in list")
@@ -356,7 +366,8 @@ def find(container: Any, key: Any) -> Optional:
         return Optional(own(key), True)
     if isinstance(container, Mapping):
         try:
-            return Optional(container[key], True) if key in container else NONE
+            found = key in container and is_among(container, key)
+            return Optional(container[key], True) if found else NONE
         except TypeError:
             return NONE
     if isinstance(container, list | tuple):

@@ -4,7 +4,6 @@ import random
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from kubeskew.apimachinery.cel import types
 from kubeskew.apimachinery.cel.environments import Environment
@@ -204,7 +203,7 @@ class Expressions:
     def __post_init__(self) -> None:
         self._by_name: dict[str, list[Overload]] = {}
         for each in self.environment.functions.all():
-            if "@" in each.name and each.name not in _OPERATORS or each.name in ("_&&_", "_||_", "_?_:_"):
+            if ("@" in each.name and each.name not in _OPERATORS) or each.name in ("_&&_", "_||_", "_?_:_"):
                 continue
             named = (*each.parameters, each.result)
             if not self.authorizer and any(kind.name.startswith(_AUTHORIZATION) for kind in named):
@@ -416,6 +415,8 @@ class Expressions:
                     plain = free.name == "K" or name == "optional.ofNonZeroValue"
                     bound[free] = self.chance.choice(_KEYS) if plain else self.some_type()
         wanted = [_bound(each, bound) for each in chosen.parameters]
+        if name == "optional.ofNonZeroValue" and wanted[0].kind in ("list", "map"):
+            return None  # those of an object are never zero values, others are
         below = max(depth - 1, 0)
         made = [self._argument(name, at, each, below, scope) for at, each in enumerate(wanted)]
         return self._written(chosen, made)

@@ -36,6 +36,7 @@ from kubeskew.apimachinery.cel.values import (
     UInt,
     compare,
     equal,
+    is_among,
     type_name,
 )
 from kubeskew.apimachinery.go_formats import quoted
@@ -189,7 +190,7 @@ def invert(value: Any) -> bool:
 def contained(item: Any, container: Any) -> bool:
     if isinstance(container, Mapping):
         try:
-            return item in container
+            return item in container and is_among(container, item)
         except TypeError:
             return False
     if isinstance(container, list | tuple):
