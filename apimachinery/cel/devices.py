@@ -16,7 +16,7 @@ from kubeskew.apimachinery.cel.errors import CompileError, EvaluationError, Inst
 from kubeskew.apimachinery.cel.library.kubernetes import SEMVERS
 from kubeskew.apimachinery.cel.overloads import overload
 from kubeskew.apimachinery.cel.program import Program, compile_expression
-from kubeskew.apimachinery.cel.values import Semver, equal, type_name
+from kubeskew.apimachinery.cel.values import Semver, same, type_name
 from kubeskew.apimachinery.quantity import Quantity
 
 _SINGLE = ("bool", "int", "string", "version")
@@ -33,7 +33,7 @@ def _includes(value: Any, wanted: Any) -> bool:
         raise EvaluationError(
             f"'includes' function cannot be applied to lists longer than {_VALUES_PER_LIST} values"
         )
-    return any(equal(item, wanted) for item in value) if isinstance(value, list) else equal(value, wanted)
+    return any(same(item, wanted) for item in value) if isinstance(value, list) else same(value, wanted)
 
 
 _INCLUDES = overload("dyn.includes(dyn) bool", _includes, "includes", loose=True)

@@ -47,11 +47,11 @@ from kubeskew.apimachinery.cel.values import (
     Optional,
     Semver,
     TypeValue,
-    equal,
     find,
     go_type,
     is_key,
     lookup,
+    same,
     shown_key,
     type_name,
 )
@@ -72,7 +72,7 @@ _NATIVE: Mapping[type, tuple[str, Callable[[Any], str]]] = {
     Network: ("netip.Prefix", lambda network: str(network.interface)),
 }
 _VARIED = frozenset({"string_format"})
-_FOLDED = (bool, int, float, str, bytes)
+_FOLDED = (bool, int, float, str)
 
 
 class Frame:
@@ -309,7 +309,7 @@ def membership(step: Step, members: list[Any]) -> Step:
         value = step(frame)
         if isinstance(value, str | bytes) or value.__class__ is int:
             return value in known
-        return any(equal(value, member) for member in members)
+        return any(same(value, member) for member in members)
 
     return member
 

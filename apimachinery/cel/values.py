@@ -15,7 +15,7 @@ from typing import Any
 
 from kubeskew.apimachinery.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
 from kubeskew.apimachinery.cel.times import Duration, Timestamp
-from kubeskew.apimachinery.go_formats import duration_text, float_text, parse_uint
+from kubeskew.apimachinery.go_formats import duration_text, float_text, parse_uint, quoted
 from kubeskew.apimachinery.quantity import Quantity
 
 _SUFFIX = frozenset("+-")
@@ -103,9 +103,9 @@ def _without_zeros(part: str) -> str:
 
 def _number(text: str, what: str) -> int:
     if text and not (text.isascii() and text.isdigit()):
-        raise ValueError(f'Invalid character(s) found in {what} "{text}"')
+        raise ValueError(f"Invalid character(s) found in {what} {quoted(text)}")
     if len(text) > 1 and text[0] == "0":
-        raise ValueError(f'{what.capitalize()} must not contain leading zeroes "{text}"')
+        raise ValueError(f"{what.capitalize()} must not contain leading zeroes {quoted(text)}")
     return parse_uint(text)
 
 
@@ -118,9 +118,9 @@ def _identifiers(text: str | None, *, numeric_checked: bool) -> tuple[str, ...]:
         if not part:
             raise ValueError("Prerelease is empty" if numeric_checked else "Build meta data is empty")
         if not _IDENTIFIER.match(part):
-            raise ValueError(f'Invalid character(s) found in {kind} "{part}"')
+            raise ValueError(f"Invalid character(s) found in {kind} {quoted(part)}")
         if numeric_checked and part.isdigit() and len(part) > 1 and part[0] == "0":
-            raise ValueError(f'Numeric PreRelease version must not contain leading zeroes "{part}"')
+            raise ValueError(f"Numeric PreRelease version must not contain leading zeroes {quoted(part)}")
     return parts
 
 
@@ -269,8 +269,12 @@ def equal(left: Any, right: Any) -> bool:
         return bool(left == right)
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
+    if left is None or right is None:
+        return left is right
     if isinstance(left, Quantity) and isinstance(right, Quantity):
         return left.compare(right) == 0
+    if _compares_its_own(left) and left.__class__ is not right.__class__:
+        raise EvaluationError(NO_SUCH_OVERLOAD)
     if isinstance(left, Optional) and isinstance(right, Optional):
         return left.present == right.present and equal(left.value, right.value)
     if isinstance(left, Mapping) and isinstance(right, Mapping):
@@ -286,6 +290,21 @@ def equal(left: Any, right: Any) -> bool:
             return bool(custom(right if hasattr(left, "equals") else left))
         return len(left) == len(right) and all(map(equal, left, right))
     return bool(left == right)
+
+
+def _compares_its_own(value: Any) -> bool:
+    """True of values of Kubernetes' libraries, which are equal to none of another type: that is an error."""
+    return isinstance(value, Quantity | Semver) or (
+        not isinstance(value, Mapping) and type_name(value).startswith(("net.", "kubernetes."))
+    )
+
+
+def same(left: Any, right: Any) -> bool:
+    """CEL's `==` where an error counts as false."""
+    try:
+        return equal(left, right)
+    except EvaluationError:
+        return False
 
 
 _ORDERED = (str, bytes, Timestamp, Duration)

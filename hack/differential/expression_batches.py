@@ -1,4 +1,4 @@
-"""Batches of random expressions: as rules of a definition and its objects, in policies, and in device classes."""
+"""Batches of random expressions: rules of a definition and its objects, policies, and device classes."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -22,8 +22,8 @@ _FACTORS = (10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000) 
 _BURNS = 10
 _BURN_TEXT, _FINE_TEXT = 10_000, 1000  # characters of the literals that fuel is searched for
 _SCALARS = (
-    types.BOOL, types.BOOL, types.BOOL, types.INT, types.INT, types.UINT, types.DOUBLE, types.STRING, types.STRING,
-    types.BYTES, types.DURATION, types.TIMESTAMP,
+    types.BOOL, types.BOOL, types.BOOL, types.INT, types.INT, types.UINT, types.DOUBLE, types.STRING,
+    types.STRING, types.BYTES, types.DURATION, types.TIMESTAMP,
 )  # fmt: skip
 ROOTS: Sequence[Type] = (
     *_SCALARS,
@@ -97,7 +97,8 @@ def item_schema(chance: random.Random) -> dict[str, Any]:
         "at": {"type": "string", "format": "date-time"}, "day": {"type": "string", "format": "date"},
         "span": {"type": "string", "format": "duration"}, "raw": text(format="byte"),
         "ios": {"x-kubernetes-int-or-string": True}, "nul": text(nullable=True),
-        "ls": many(text()), "li": many(integer, **{"x-kubernetes-list-type": "set"}), "ld": many({"type": "number"}),
+        "ls": many(text()), "li": many(integer, **{"x-kubernetes-list-type": "set"}),
+        "ld": many({"type": "number"}),
         "lo": many(element, **{"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}),
         "lt": many({"type": "string", "format": "date-time"}),
         "ms": mapped(text()), "mi": mapped(integer), "ml": mapped(many(text())),
@@ -176,7 +177,8 @@ def policy(minor: int, seed: int, count: int) -> Listed:
     environment = cel.environment(Release(minor), stored=False, variables={**variables, "request": request})
     scope: Scope = (
         *variables.items(), ("request.name", types.STRING), ("request.userInfo.username", types.STRING),
-        ("request.userInfo.groups", texts), ("request.dryRun", types.BOOL), ("object.spec.replicas", types.DYN),
+        ("request.userInfo.groups", texts), ("request.dryRun", types.BOOL),
+        ("object.spec.replicas", types.DYN),
         ("object.metadata.name", types.DYN), ("object.metadata.labels", types.DYN),
         ("namespaceObject.metadata.name", types.DYN),
     )  # fmt: skip
@@ -186,7 +188,9 @@ def policy(minor: int, seed: int, count: int) -> Listed:
         "failurePolicy": "Fail",
         "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
         "matchConstraints": {
-            "resourceRules": [{"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["*"]}]
+            "resourceRules": [
+                {"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["*"]}
+            ]
         },
         "validations": [], "variables": [], "matchConditions": [], "auditAnnotations": [],
     }  # fmt: skip
@@ -223,8 +227,10 @@ def policy(minor: int, seed: int, count: int) -> Listed:
 
 
 def selectors(minor: int, seed: int, count: int) -> Listed:
-    """Returns a device class whose selectors are expressions at random, of which some are repeated as often as
-    their limit allows, or once more."""
+    """Returns a device class whose selectors are expressions at random.
+
+    Some of them are repeated as often as their limit allows, or once more.
+    """
     features = DeviceFeatures(minor=minor, list_attributes=False, consumable_capacity=minor >= 36)
     environment = device_environment(features)
     domain = ("dra.example.com", "other.example.com")
@@ -362,7 +368,7 @@ class RuleBatch:
         return self._definition({"type": "object", "properties": properties}), places
 
     def evaluated(self, rules: Sequence[Rule]) -> dict[str, Any]:
-        """Returns a definition with rules of which all compile; before them stand those that burn the budget."""
+        """Returns a definition with rules of which all compile, behind those that burn the budget."""
         listed = [*burning(), *(rule.rule for rule in rules)]
         return self._definition({**self.schema, "x-kubernetes-validations": listed})
 

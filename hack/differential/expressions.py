@@ -1,9 +1,12 @@
-"""Random CEL expressions: along the functions, macros and variables of an environment, sound and nearly so."""
+"""Random CEL expressions along the functions and variables of an environment, sound and nearly so."""
 
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
 
 from kubeskew.apimachinery.cel import types
 from kubeskew.apimachinery.cel.environments import Environment
@@ -17,77 +20,25 @@ _SCALARS = (
     types.TIMESTAMP,
 )  # fmt: skip
 _KEYS = (types.STRING, types.STRING, types.INT, types.BOOL, types.UINT)
-_OPAQUE = tuple(
-    types.object_type(f"kubernetes.{name}", {}) for name in ("Quantity", "Semver", "URL", "NamedFormat")
-) + (types.opaque("net.IP"), types.opaque("net.CIDR"))
-_PATTERNS = (
-    "^a+$", "[0-9]+", "a|b", "(a)(b)?", "", ".", "^$", "[", "(", "*", "\\\\d{2,3}", "\\\\w+", "(?i)ABC", "a{2}",
-    "(?P<n>x)", "[[:alpha:]]", "\\\\p{L}", "x*", "a{1001}", "(?=a)", "\\\\bb", "a**", "[^a]*", "[b-a]", "\\\\", "a)",
-)  # fmt: skip
-_QUANTITIES = (
-    "1", "0", "-1", "1Gi", "1.5", "100m", "1e3", "1E", "12Ki", "0.1m", "1n", "1u", "x", "", "1 Gi", "1.5Gi",
-    "9223372036854775807", "9223372036854775808", "1000000000000000000000", "0.5", "-0", "+1", "1Mi", "1.", ".5",
-    "1e-3", "1E3", "1_0", "5Pi", "10Ei", "1e400",
-)  # fmt: skip
-_VERSIONS = (
-    "1.2.3", "0.0.0", "1.2", "v1.2.3", "1.2.3-alpha.1", "1.2.3+build", "01.2.3", "1.2.3-01", "1.2.3.4", "",
-    "1", "v1", "1.2.3-", "10.20.30", "1.2.3-rc.1+b.2", "1.2.x", "99999999999999999999.0.0", "1.2.3-alpha", "v01.2",
-)  # fmt: skip
-_URLS = (
-    "https://example.com:8080/a%20b?x=1&y=2&x=3", "http://[::1]:80/", "/path/to", "mailto:a@b.c", "example.com",
-    "", "*", "https://u:p@example.com", "http://a b/", "http://example.com:port/", "://x", "https://a/?q=%zz",
-    "http://a/%zz", "//host/path", "http://a/b#frag", "HTTP://A.B/c", "https://[fe80::1%25eth0]/", "http://",
-    "https://example.com/a b", "https://exa mple.com", "/a?b=c;d=e", "https://ü.example/ü", "http://[::1", "x:y",
-)  # fmt: skip
-_ADDRESSES = (
-    "10.0.0.1", "::1", "127.0.0.1", "0.0.0.0", "::", "fe80::1", "ff02::1", "224.0.0.1", "255.255.255.255", "10.0.0",
-    "10.0.0.256", "10.0.0.01", "::ffff:10.0.0.1", "fe80::1%eth0", "x", "", "2001:db8::1", "2001:DB8::1", "1::2::3",
-    "10.0.0.0.1", "169.254.1.1", "2001:0db8::0001", "1:2:3:4:5:6:7:8", "1:2:3:4:5:6:7:8:9", ":", "10..0.1", "1.2.3.4 ",
-    "224.0.1.1", "ff01::1", "::1.2.3.4", "12345::",
-)  # fmt: skip
-_NETWORKS = (
-    "10.0.0.0/8", "10.1.2.3/16", "::/0", "2001:db8::/32", "10.0.0.0/33", "10.0.0.0", "x/8", "10.0.0.0/-1", "fe80::1/64",
-    "0.0.0.0/0", "10.0.0.1/32", "::ffff:10.0.0.0/104", "fe80::1%e/64", "10.0.0.0/08", "/8", "10.0.0.0/", "::1/128",
-    "2001:db8:0:0::/64",
-)  # fmt: skip
-_DURATIONS = (
-    "1h", "1.5s", "-2m30s", "1ns", "87600h", "0s", "0", "1d", "", "h", "1", "100us", "1ms", "3h2m1s", "1h1h", "-1.5h",
-    "+1s", ".5s", "1.s", "9223372036s", "9223372037s", "2562047h47m16.854775807s", "1µs", "1s ", "300000h",
-)  # fmt: skip
-_TIMES = (
-    "2026-01-02T03:04:05Z", "2026-01-02T03:04:05.123456789Z", "2026-06-30T23:59:59+02:00", "0001-01-01T00:00:00Z",
-    "9999-12-31T23:59:59.999999999Z", "2024-02-29T12:00:00-08:00", "2026-01-02", "2026-13-01T00:00:00Z", "", "now",
-    "2026-01-02T03:04:05", "2026-01-02t03:04:05z", "1970-01-01T00:00:00Z", "0000-01-01T00:00:00Z",
-    "2026-01-02T25:00:00Z", "2023-02-29T00:00:00Z", "10000-01-01T00:00:00Z", "2026-01-02T03:04:05.5+14:00",
-    "2026-01-02 03:04:05Z", "2026-01-02T03:04:60Z",
-)  # fmt: skip
-_ZONES = (
-    "UTC", "", "America/New_York", "+05:30", "-08:00", "5:30", "Europe/Berlin", "Mars/Base", "+25:00", "+1", "Local",
-    "Asia/Kolkata", "GMT", "+5:3", "-00:00", "23:59", "02:00",
-)  # fmt: skip
-_FORMATS = (
-    "dns1123Label", "dns1123Subdomain", "qualifiedName", "uri", "uuid", "date", "datetime", "byte", "labelValue",
-    "dns1035Label", "other", "", "dns1035LabelPrefix", "dns1123SubdomainPrefix",
-)  # fmt: skip
-_TEXTS = (
-    "", "a", "b", "abc", "a,b,c", "ü", "😀x", "Hello World", " pad ", "it\\'s", "a\\nb", "1", "-5", "true", "1.5", "NaN",
-    "x" * 20, "UPPER", "aXbX", "a.b.example.com", "A_b-c", "-", "0x10", "  ", "\\t", "\\u00e9", "TRUE", "t", "F", "1e3",
-    "aaaa", "a" * 64, "ß", "İ", "123e4567-e89b-12d3-a456-426614174000", "YWJj", "a/b", "~", "inf", "+7", "1_000",
-    "18446744073709551616", "9223372036854775808", "07", "\\\\", '"', "a\\x00b", "ab\\u200bc", "%s", "name",
-)  # fmt: skip
-_SELECTORS = (
-    "a=b",
-    "metadata.name=x",
-    "a in (b, c)",
-    "!a",
-    "a notin (b)",
-    "a==b,c!=d",
-    "a in (",
-    "",
-    "spec.x=1",
-    "a",
+_OPAQUE = (
+    *(types.object_type(f"kubernetes.{name}", {}) for name in ("Quantity", "Semver", "URL", "NamedFormat")),
+    types.opaque("net.IP"),
+    types.opaque("net.CIDR"),
 )
-_VERBS = ("get", "list", "watch", "create", "*", "", "other")
+_POOLS: Mapping[str, Sequence[str]] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text())
+_PATTERNS = _POOLS["patterns"]
+_QUANTITIES = _POOLS["quantities"]
+_VERSIONS = _POOLS["versions"]
+_URLS = _POOLS["urls"]
+_ADDRESSES = _POOLS["addresses"]
+_NETWORKS = _POOLS["networks"]
+_DURATIONS = _POOLS["durations"]
+_TIMES = _POOLS["times"]
+_ZONES = _POOLS["zones"]
+_FORMATS = _POOLS["formats"]
+_TEXTS = _POOLS["texts"]
+_SELECTORS = _POOLS["selectors"]
+_VERBS = _POOLS["verbs"]
 # What a text that a function gets is likely to be: by the function's name and the place among its parameters.
 _ARGUMENTS: Mapping[str, Sequence[str]] = {
     "matches": _PATTERNS, "find": _PATTERNS, "findAll": _PATTERNS,
@@ -96,7 +47,8 @@ _ARGUMENTS: Mapping[str, Sequence[str]] = {
     "cidr": _NETWORKS, "isCIDR": _NETWORKS, "containsIP": _ADDRESSES, "containsCIDR": _NETWORKS,
     "duration": _DURATIONS, "timestamp": _TIMES, "format.named": _FORMATS,
     "fieldSelector": _SELECTORS, "labelSelector": _SELECTORS, "check": _VERBS,
-    "path": ("/healthz", "/", "", "/x"), "group": ("", "apps", "other"), "resource": ("pods", "deployments", ""),
+    "path": ("/healthz", "/", "", "/x"), "group": ("", "apps", "other"),
+    "resource": ("pods", "deployments", ""),
     **dict.fromkeys(
         (
             "getFullYear", "getMonth", "getDayOfYear", "getDayOfMonth", "getDate", "getDayOfWeek", "getHours",
@@ -105,36 +57,19 @@ _ARGUMENTS: Mapping[str, Sequence[str]] = {
         _ZONES,
     ),
 }  # fmt: skip
-_INTEGERS = (
-    "0", "1", "2", "-1", "3", "10", "100", "2147483648", "9223372036854775807", "-9223372036854775808", "0x1F", "-7",
-    "1000000", "4", "5", "-0x10", "86400", "253402300799", "-62135596800",
-)  # fmt: skip
-_UNSIGNED = ("0u", "1u", "7u", "18446744073709551615u", "0xFFu", "2u", "10U", "9223372036854775808u")
-_DOUBLES = (
-    "0.0", "1.5", "-2.25", "1e3", "1e-7", "123456789.125", "1e21", "1e308", ".5", "3.0", "-0.0", "1e6", "100000.0",
-    "0.1", "1e20", "9223372036854775807.0", "1.0E+2", "2.5", "1234567.0", "0.0001", "0.00001", "-1e19", "1e-320",
-    "double('NaN')", "double('inf')", "double('-Infinity')",
-)  # fmt: skip
-_BYTES = ("b''", "b'abc'", "b'\\xff'", "b'\\303\\274'", "b'ü'", 'b"""x"""', "br'\\d'", "b'\\000a'")
-_WRONG = (
-    "self.none", "none", "foo(1)", "'a' + 1", "1 + 1u", "!1", "-'a'", "[1, 'a']", "{1: 2, 'a': 3}", "has(1)", "has(self)",
-    "self.ls.all(1, true)", "self.ls.all(x, 1)", "self.ls.map(x)", "self.ls.exists(x, y, z, w)", "'a'.size(1)", "size()",
-    "self()", "self.s()", "1()", "a.b.c", "self.o.none.x", "self.ls.x", "self.s.x", "self.i[0]", "self['s']", "string",
-    "int + 1", "null + null", "null == 1", "1 == '1'", "1 < 'a'", "1 in 2", "'a' in self", "1 ? 2 : 3", "true ? 1 : 'a'",
-    "'%d'.format(['a'])", "'%s'.format([])", "'%'.format([1])", "'%y'.format([1])", "'%s'.format('a')", "'%.3d'.format([1])",
-    "duration('x')", "timestamp('x')", "'a'.matches('[')", "self.o{a: 1}", "Foo{a: 1}", "{}", "[]", "optional.none()",
-    "[?1]", "{?'a': 1}", "self.?none", "self.?s.x", "self.ls[?'a']", "self.ms[?1]", "1 && true", "true || 1", "(1", "1)",
-    "'a", "1 +", "+ 1", "a b", "1..2", "self..s", "self.", ".self", ".", "", "if", "self.in", "for", "package", "1.x", "0x",
-    "1uu", "'\\q'", "'\\u12'", "b'\\u00e9'", "r'\\n'", "\"a\"", "'''a\nb'''", "// c\n1", "1 // c", "@", "#", "1 == 1 == 1",
-    "1 < 2 < 3", "!!true", "--1", "!-1", "-!true", "a.b()", "a.b(1).c", "x.y.z()", "self.all(x, true)", "1.all(x, true)",
-    "'a'.all(x, true)", "self.s.map(x, x)", "cel.bind(x, 1, x)", "cel.bind(1, 1, 1)", "math.greatest(1, 2)", "lists.range()",
-    "[1, 2].map(x, x, x, x)", "self.ls.exists_one(x.y, true)", "self.ms.all(k, v, k)", "self.ms.transformMap(k, k, k)",
-    "self.ls.filter(self, true)", "self.ls.map(__result__, 1)", "has(self.ls[0])", "has(self.s.size())", "type", "dyn",
-    "type(1, 2)", "dyn()", "1 % 1.5", "1.5 % 2.0", "'a' * 2", "[1] + ['a']", "[1] + [1u]", "{'a': 1} + {'b': 2}", "[] == {}",
-    "9223372036854775808", "-9223372036854775809", "18446744073709551616u", "1e999", "\x00", "self.s\x00", "$a", "self[0]",
-    "sets.contains([1], ['a'])", "sets.foo([1])", "[1].sortBy(x, {})", "[[1]].flatten('a')", "optional.of(1, 2)", "?1", "1?",
-    "`a`", "self.`s`", "self.o.`x-y`", "self.o['x-y']", "a::b", "self.s as x", "[1,]", "{'a':1,}", "f(1,)", "[,]", "{,}", "x -> y",
-)  # fmt: skip
+_INTEGERS = _POOLS["integers"]
+_UNSIGNED = _POOLS["unsigned"]
+_DOUBLES = _POOLS["doubles"]
+_BYTES = _POOLS["bytes"]
+_WRONG = _POOLS["wrong"]
+_LITERALS: Mapping[str, Sequence[str]] = {
+    "bool": ("true", "false"),
+    "int": _INTEGERS,
+    "uint": _UNSIGNED,
+    "double": _DOUBLES,
+    "bytes": _BYTES,
+    "null": ("null",),
+}
 _MADE_BY: Mapping[str, tuple[str, Sequence[str]]] = {
     "kubernetes.Quantity": ("quantity", _QUANTITIES[:12]),
     "kubernetes.Semver": ("semver", _VERSIONS[:6]),
@@ -143,10 +78,7 @@ _MADE_BY: Mapping[str, tuple[str, Sequence[str]]] = {
     "net.CIDR": ("cidr", _NETWORKS[:4]),
 }
 _TOKEN = re.compile(r"""[A-Za-z_][A-Za-z0-9_]*|\d+\w*|'[^']*'|"[^"]*"|&&|\|\||[=!<>]=|\S|\s+""")
-_TOKENS = (
-    "(", ")", "[", "]", "{", "}", ".", ",", "?", ":", "+", "-", "*", "/", "%", "!", "==", "!=", "<", ">=", "&&", "||", "in",
-    "self", "x", "1", "'a'", "null", "true", "1.5", "2u", ".?", "[?", "\n", "\\", "'", '"', "=", "&", "|", "ü", "@", "b'", "r'",
-)  # fmt: skip
+_TOKENS = _POOLS["tokens"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,29 +226,15 @@ class Expressions:
     def _literal(self, kind: Type, depth: int, scope: Scope) -> Made:
         chance, below = self.chance, max(depth - 1, 0)
         match kind.kind:
-            case "bool":
-                return Made(chance.choice(("true", "false")))
-            case "int":
-                text = chance.choice(_INTEGERS)
-                return Made(text, plain=not text.startswith("-"))
-            case "uint":
-                return Made(chance.choice(_UNSIGNED))
-            case "double":
-                text = chance.choice(_DOUBLES)
-                return Made(text, plain=not text.startswith("-"))
-            case "string":
-                return Made(self._text(_TEXTS))
-            case "bytes":
-                return Made(chance.choice(_BYTES))
             case "duration":
                 return Made(f"duration({self._text(_DURATIONS[:8])})")
             case "timestamp":
                 return Made(f"timestamp({self._text(_TIMES[:6])})")
+            case "string":
+                return Made(self._text(_TEXTS))
             case "list":
-                items = [
-                    self._item(kind.parameters[0], below, scope)
-                    for _ in range(chance.choice((0, 1, 2, 2, 3)))
-                ]
+                count = chance.choice((0, 1, 2, 2, 3))
+                items = [self._item(kind.parameters[0], below, scope) for _ in range(count)]
                 return Made(f"[{', '.join(items)}]")
             case "map":
                 rows = []
@@ -324,8 +242,6 @@ class Expressions:
                     key = self.make(kind.parameters[0], 0, scope).text
                     rows.append(self._entry(key, self.make(kind.parameters[1], below, scope)))
                 return Made(f"{{{', '.join(rows)}}}")
-            case "null":
-                return Made("null")
             case "dyn" | "any" | "param":
                 return Made(f"dyn({self.make(self.some_type(), below, scope).text})")
             case "type":
@@ -342,6 +258,9 @@ class Expressions:
                 return Made(
                     chance.choice((*names, f"type({self.make(self.some_type(), below, scope).text})"))
                 )
+        if kind.kind in _LITERALS:
+            text = chance.choice(_LITERALS[kind.kind])
+            return Made(text, plain=not text.startswith("-"))
         if types.is_optional(kind):
             if chance.random() < 0.25:
                 return Made("optional.none()")
@@ -424,9 +343,9 @@ class Expressions:
     def _argument(self, name: str, at: int, kind: Type, depth: int, scope: Scope) -> Made:
         pool = _ARGUMENTS.get(name)
         last = pool in (_PATTERNS, _ZONES, _ADDRESSES, _NETWORKS)
-        if pool is not None and kind == types.STRING and (at > 0 or not last or name in ("ip", "cidr")):
-            if self.chance.random() < 0.8:
-                return Made(self._text(pool))
+        likely = kind == types.STRING and (at > 0 or not last or name in ("ip", "cidr"))
+        if pool is not None and likely and self.chance.random() < 0.8:
+            return Made(self._text(pool))
         if kind == types.STRING and name in ("isIP", "isCIDR", "ip.isCanonical") and pool is not None:
             return Made(self._text(pool))
         if name == "lists.range" and self.chance.random() < 0.9:
@@ -467,7 +386,10 @@ class Expressions:
             return None
         chance = self.chance
         clauses = {
-            "%s": (types.INT, types.STRING, types.DOUBLE, types.BOOL, types.DURATION, types.TIMESTAMP, types.BYTES),
+            "%s": (
+                types.INT, types.STRING, types.DOUBLE, types.BOOL, types.DURATION, types.TIMESTAMP,
+                types.BYTES,
+            ),
             "%d": (types.INT, types.UINT, types.DOUBLE),
             "%f": (types.DOUBLE, types.DOUBLE, types.INT), "%e": (types.DOUBLE,), "%.2f": (types.DOUBLE,),
             "%.0f": (types.DOUBLE,), "%.3e": (types.DOUBLE,), "%b": (types.INT, types.BOOL, types.UINT),
@@ -566,7 +488,8 @@ class Expressions:
             if chance.random() < 0.5 and kind.parameters[0] == key:
                 value = self.make(kind.parameters[1], below, local).text
                 return Made(f"{made.target}.transformMap({names}, {test}{value})")
-            entry = f"{{{self.make(kind.parameters[0], 0, local).text}: {self.make(kind.parameters[1], below, local).text}}}"
+            left, right = kind.parameters
+            entry = f"{{{self.make(left, 0, local).text}: {self.make(right, below, local).text}}}"
             return Made(f"{made.target}.transformMapEntry({names}, {test}{entry})")
         return None
 

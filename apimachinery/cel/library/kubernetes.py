@@ -7,9 +7,10 @@ Sources: k8s.io/apiserver/pkg/cel/library (quantity.go, semverlib.go, urls.go, j
 net/url.
 """
 
+import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote, unquote, unquote_plus
 
@@ -46,7 +47,7 @@ class URL:
         """Raises EvaluationError with Go's reason behind upstream's words."""
         try:
             whole = cls._parse(text)  # a fragment is taken for a part of the path or query here
-            return cls._parse(text.partition("#")[0]) if "#" in text else whole
+            return replace(cls._parse(text.partition("#")[0]), text=text) if "#" in text else whole
         except ValueError as error:
             reason = f"parse {quoted(text)}: {error}"
             raise EvaluationError(f"URL parse error during conversion from string: {reason}") from None
@@ -150,8 +151,13 @@ def _as_integer(value: Quantity) -> int:
     return number
 
 
+_MOST_POWER = 308  # of ten, that fits a double
+
+
 def _approximate(value: Quantity) -> float:
     """Rounds twice, as upstream multiplies by a power of ten."""
+    if abs(value.exponent) > _MOST_POWER:
+        return 0.0 if value.exponent < 0 else value.sign() * math.inf
     return float(value.unscaled) * 10.0**value.exponent if value.exponent else float(value.unscaled)
 
 

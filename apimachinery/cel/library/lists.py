@@ -13,7 +13,7 @@ from kubeskew.apimachinery.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
 from kubeskew.apimachinery.cel.library.standard import OPTIONAL_OPERATORS, add, contained, mismatch
 from kubeskew.apimachinery.cel.overloads import Overload, overload
 from kubeskew.apimachinery.cel.times import Duration, Timestamp
-from kubeskew.apimachinery.cel.values import NONE, Optional, UInt, compare, equal, shown_key, type_name
+from kubeskew.apimachinery.cel.values import NONE, Optional, UInt, compare, same, shown_key, type_name
 
 Values = Sequence[Any]
 
@@ -28,11 +28,11 @@ _COMPARABLE = ("int", "uint", "double", "bool", "duration", "timestamp", "string
 
 
 def _index_of(items: Values, item: Any) -> int:
-    return next((i for i, other in enumerate(items) if equal(other, item)), -1)
+    return next((i for i, other in enumerate(items) if same(other, item)), -1)
 
 
 def _last_index_of(items: Values, item: Any) -> int:
-    return next((i for i in range(len(items) - 1, -1, -1) if equal(items[i], item)), -1)
+    return next((i for i in range(len(items) - 1, -1, -1) if same(items[i], item)), -1)
 
 
 def _extreme(name: str, sign: int) -> Callable[[Values], Any]:
@@ -95,7 +95,8 @@ def _distinct(items: Values) -> list[Any]:
 def _flattened(items: Any) -> list[Any]:
     """Takes one level of nesting away; a flat list stays as it is."""
     if not isinstance(items, list | tuple):
-        raise EvaluationError(f"no such overload: {type_name(items)}.flatten()")
+        shown = "map(dyn, dyn)" if isinstance(items, Mapping) else type_name(items)
+        raise EvaluationError(f"no such overload: {shown}.flatten()")
     return _flatten(items)
 
 

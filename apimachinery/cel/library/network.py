@@ -163,6 +163,9 @@ class Address:
     def cel_size(self) -> int:
         return self.value.max_prefixlen // 8
 
+    def __str__(self) -> str:
+        return str(self.value)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Address) and self.value == other.value
 
@@ -198,6 +201,9 @@ class Network:
     @cached_property
     def value(self) -> Any:
         return self.interface.network
+
+    def __str__(self) -> str:
+        return str(self.interface)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Network) and self.interface == other.interface

@@ -37,6 +37,7 @@ from kubeskew.apimachinery.cel.values import (
     compare,
     equal,
     is_among,
+    same,
     type_name,
 )
 from kubeskew.apimachinery.go_formats import quoted
@@ -194,7 +195,7 @@ def contained(item: Any, container: Any) -> bool:
         except TypeError:
             return False
     if isinstance(container, list | tuple):
-        return any(equal(item, element) for element in container)
+        return any(same(item, element) for element in container)
     raise EvaluationError(NO_SUCH_OVERLOAD)
 
 
@@ -218,7 +219,7 @@ def _ordered(name: str, accept: frozenset[int]) -> Callable[[Any, Any], bool]:
 
 
 def _unequal(left: Any, right: Any) -> bool:
-    return not equal(left, right)
+    return not same(left, right)
 
 
 def _index(_container: Any, _key: Any) -> Any:
@@ -398,6 +399,8 @@ def to_duration(value: Any) -> Duration:
         return value
     if isinstance(value, int):  # declared, and never converted
         raise _conversion_error(value, "google.protobuf.Duration")
+    if not isinstance(value, str):
+        raise EvaluationError(f"{NO_SUCH_OVERLOAD}: duration({type_name(value)})")
     try:
         return duration(value)
     except ValueError:
@@ -409,6 +412,8 @@ def to_timestamp(value: Any) -> Timestamp:
         return value
     if isinstance(value, int):
         return checked_timestamp(Timestamp(int(value) * SECOND))
+    if not isinstance(value, str):
+        raise EvaluationError(f"{NO_SUCH_OVERLOAD}: timestamp({type_name(value)})")
     try:
         return checked_timestamp(timestamp(value))
     except ValueError:

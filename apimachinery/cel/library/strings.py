@@ -186,7 +186,7 @@ def _double(verb: str, value: Any, precision: int | None, times: str = "") -> st
     digits = 6 if precision is None else precision
     if verb == "e":
         return f"{_scientific(number, times):>{digits}}"  # the precision is taken for the width
-    return f"{number:,.{digits}f}" if math.isfinite(number) else _without_end(number)
+    return f"{number or 0.0:,.{digits}f}" if math.isfinite(number) else _without_end(number)
 
 
 def _without_end(number: float) -> str:
