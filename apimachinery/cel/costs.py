@@ -237,7 +237,7 @@ def _compared(place: int) -> CallCost:
 
 
 def item_cost(kind: str) -> float:
-    """What the comparison of two items costs besides."""
+    """Returns what the comparison of two items costs besides."""
     return TRAVERSAL if kind in ("string", "bytes") else 0.0
 
 

@@ -120,12 +120,12 @@ def environment(
 ) -> Environment:
     """A bare minor stands for a release without its bugs; the package's docstring explains `stored`."""
     known = Release(release) if isinstance(release, int) else release
-    base = _base(known if stored else known._replace(minor=known.minor - 1), known.minor)
+    base = _base(known if stored else known._replace(minor=known.minor - 1), known.minor, stored)
     return base.extended(variables) if variables else base
 
 
 @lru_cache(maxsize=64)
-def _base(release: Release, server: int) -> Environment:
+def _base(release: Release, server: int, stored: bool) -> Environment:
     """`server` is the minor whose code runs, whatever the expressions may use."""
     minor, code = release.minor, LanguageFeatures.of(FeatureGates(Version(server)))
     functions: list[Overload] = []
@@ -137,7 +137,7 @@ def _base(release: Release, server: int) -> Environment:
             known.update(library.macros)
     if release.misses_inner_networks:
         functions = [MISSING_INNER_NETWORKS.get(function.identity, function) for function in functions]
-    if code.early_formats and minor == server - 1:
+    if code.early_formats and not stored:
         functions += FORMATS
     if not code.searches_beyond:
         functions = [STRICT_OFFSETS.get(function.identity, function) for function in functions]

@@ -134,7 +134,7 @@ def attribute(resolve: Step) -> Step:
 
 
 def _reread(value: Any) -> Any:
-    """What cel-go makes of an optional value that it reads: Kubernetes' own values become errors in it."""
+    """Returns what cel-go makes of an optional value that it reads: Kubernetes' own become errors in it."""
     if value.__class__ is not Optional or not value.present:
         return value
     inner = value.value

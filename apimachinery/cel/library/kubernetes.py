@@ -42,6 +42,9 @@ class URL:
 
     cel_type = "kubernetes.URL"
 
+    def __hash__(self) -> int:
+        return hash(self.text)
+
     @classmethod
     def parse(cls, text: str) -> "URL":
         """Raises EvaluationError with Go's reason behind upstream's words."""

@@ -267,7 +267,7 @@ def _char_at(text: str, position: int) -> str:
 
 
 def _from(text: str, offset: int, *, strict: bool) -> bool:
-    """Whether a text can be searched from an offset; beyond its end nothing is found, or that is an error."""
+    """Returns whether a text can be searched from an offset; beyond its end that may be an error."""
     if offset < 0 or (strict and offset >= len(text)):
         raise EvaluationError(f"index out of range: {offset}")
     return offset < len(text)
