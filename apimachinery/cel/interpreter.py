@@ -25,7 +25,7 @@ from kubeskew.apimachinery.cel.errors import (
     EvaluationError,
     PanicError,
 )
-from kubeskew.apimachinery.cel.library.kubernetes import URL
+from kubeskew.apimachinery.cel.library.kubernetes import URL, Format
 from kubeskew.apimachinery.cel.library.network import Address, Network
 from kubeskew.apimachinery.cel.library.patterns import regular_expression
 from kubeskew.apimachinery.cel.overloads import Functions, dispatcher
@@ -454,7 +454,7 @@ def map_of(rows: Rows) -> Step:
 
 def _check_map_key(key: Any) -> None:
     """Go's maps, which cel-go makes of these, panic at keys without a hash."""
-    if isinstance(key, bytes | Semver):
+    if isinstance(key, bytes | Semver | Format):
         raise PanicError(f"runtime error: hash of unhashable type {go_type(key)}")
     if isinstance(key, list | Mapping):
         raise EvaluationError(f"unsupported key type: {type_name(key)}")

@@ -250,6 +250,7 @@ _GO_TYPES = {
     "optional_type": "*types.Optional",
     "net.IP": "cel.IP",
     "net.CIDR": "cel.CIDR",
+    "kubernetes.NamedFormat": "cel.Format",
 }
 
 
@@ -278,16 +279,16 @@ def equal(left: Any, right: Any) -> bool:
     if isinstance(left, Optional) and isinstance(right, Optional):
         return left.present == right.present and equal(left.value, right.value)
     if isinstance(left, Mapping) and isinstance(right, Mapping):
-        own = getattr(left, "equals", None) or getattr(right, "equals", None)
+        own = getattr(left, "equals", None)
         if own is not None:
-            return bool(own(right if hasattr(left, "equals") else left))
+            return bool(own(right))
         return len(left) == len(right) and all(
             key in right and equal(value, right[key]) for key, value in left.items()
         )
     if isinstance(left, list | tuple) and isinstance(right, list | tuple):
-        custom = getattr(left, "equals", None) or getattr(right, "equals", None)
+        custom = getattr(left, "equals", None)
         if custom is not None:
-            return bool(custom(right if hasattr(left, "equals") else left))
+            return bool(custom(right))
         return len(left) == len(right) and all(map(equal, left, right))
     return bool(left == right)
 

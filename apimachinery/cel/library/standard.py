@@ -488,6 +488,8 @@ def to_uint(value: Any) -> UInt:
             raise _conversion_error(value, "uint")
         return UInt(value)
     if isinstance(value, float):
+        if value < 0:
+            raise EvaluationError("unsigned integer overflow")
         return UInt(_whole(value, -1.0, 2.0**64, "unsigned integer overflow"))
     return checked_uint(int(value))
 
