@@ -91,10 +91,11 @@ def write_repeatable_credentials(directory: StateDir, state: State, now: datetim
 
 
 class LoopClock:
-    """The time of the event loop, from a fixed start; `ahead` is its error in seconds."""
+    """The time of the event loop that it is first asked in, from a fixed start; `ahead` is its error in s."""
 
     def __init__(self) -> None:
         self.ahead = 0.0
+        self._time: Callable[[], float] | None = None  # asyncio asks the kernel each time which loop runs
         self._seconds, self._now = 0.0, START  # when it was last asked
 
     def now(self) -> datetime:
@@ -104,7 +105,9 @@ class LoopClock:
         return self._now
 
     def monotonic(self) -> float:
-        return asyncio.get_running_loop().time()
+        if self._time is None:
+            self._time = asyncio.get_running_loop().time
+        return self._time()
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(max(0.0, seconds))

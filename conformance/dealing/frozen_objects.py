@@ -11,11 +11,11 @@ def frozen() -> Iterator[None]:
     time.
 
     It stays exempt if something was before: the interpreter cannot give back a part. Garbage is collected
-    first, for it would stay, too.
+    first, for it would stay, too: that since the last whole collection, which a simulation ends with.
     """
     stays = gc.get_freeze_count() > 0
     if stays:
-        gc.collect()
+        gc.collect(1)
     gc.freeze()
     try:
         yield

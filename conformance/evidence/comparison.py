@@ -59,6 +59,7 @@ _SERVER = ("default", "kubernetes")
 GONE: Fact = ("", "deleted")
 
 Subject = tuple[str, str, str]  # resource, namespace, name as it would be in every run
+Sight = tuple[Subject, Fact]
 MISSING = "missing"  # the other run has it
 EXTRA = "extra"  # the other run never had it
 _SHOWN = 12
@@ -186,9 +187,9 @@ class Record:
 
     ends: Sequence[int]
     digest: str = ""
-    seen: dict[tuple[Subject, Fact], FirstWrite] = field(default_factory=dict)
+    seen: dict[Sight, FirstWrite] = field(default_factory=dict)
     events: dict["SeenEvent", int] = field(default_factory=dict)  # by the revision at which each came first
-    states: list[frozenset[tuple[Subject, Fact]]] = field(default_factory=list)
+    states: list[frozenset[Sight]] = field(default_factory=list)
 
 
 class SeenEvent(NamedTuple):
@@ -212,7 +213,7 @@ def _event(value: Mapping[str, Any], names: GeneratedNames) -> SeenEvent:
 def record(log: Iterable[Logged], ends: Sequence[int]) -> Record:
     """The log is in order; `ends` are the revisions at which the steps ended, in order."""
     found, names = Record(ends), GeneratedNames()
-    current: dict[Subject, frozenset[Fact]] = {}
+    current: dict[Subject, frozenset[Sight]] = {}
     waiting = list(ends)
     digest = sha256()
     for entry in log:
@@ -225,28 +226,25 @@ def record(log: Iterable[Logged], ends: Sequence[int]) -> Record:
             continue
         while waiting and entry.revision > waiting[0]:
             waiting.pop(0)
-            found.states.append(_state(current))
+            found.states.append(frozenset().union(*current.values()))
         names.learn(entry)
         subject = (entry.resource, entry.namespace, names(entry.name))
-        now = frozenset({GONE} if entry.verb == "delete" else facts(entry.value, names))
+        shown = [GONE] if entry.verb == "delete" else sorted({*facts(entry.value, names)})
+        now = frozenset((subject, fact) for fact in shown)
         sighting = FirstWrite(entry.revision, entry.time, entry.by, entry.name)
-        for fact in sorted(now - current.get(subject, frozenset())):
-            found.seen.setdefault((subject, fact), sighting)
+        for sight in sorted(now - current.get(subject, frozenset())):
+            found.seen.setdefault(sight, sighting)
         current[subject] = now
-        digest.update(repr((entry.verb, subject, entry.by, sorted(now))).encode())
+        digest.update(repr((entry.verb, subject, entry.by, shown)).encode())
         if entry.verb == "delete" and entry.resource in _REPUBLISHED:
             names.release(entry)
-    found.states += [_state(current)] * len(waiting)
+    found.states += [frozenset().union(*current.values())] * len(waiting)
     found.digest = digest.hexdigest()
     return found
 
 
 def _says_nothing(write: Write) -> bool:
     return write.resource in _IGNORED or (write.namespace, write.name) == _SERVER
-
-
-def _state(current: dict[Subject, frozenset[Fact]]) -> frozenset[tuple[Subject, Fact]]:
-    return frozenset((subject, fact) for subject, now in current.items() for fact in now)
 
 
 @dataclass(frozen=True, slots=True, order=True)
