@@ -387,6 +387,8 @@ class SchemaFeatures(FeatureTable):
     numeric_formats: bool = since(36)  # int32, int64, float and double are checked
     format_warnings: bool = since(34)  # of formats that are not recognized
     warns_of_numbers: bool = bug("k8s-133901")  # such warnings also of int32, int64, float and double
+    counts_items: bool = until(33)  # "must have at most 1 items"
+    explains_required: bool = until(33)  # embedded resources: apiVersion and kind "must not be empty"
     schemas_required: bool = until(33)  # the error of a version without a schema says so
     names_rule_fields: bool = until(33)  # errors of rules: "message must", "fieldPath must"
     shows_scalars: bool = since(35)  # errors of rules show a scalar value instead of its type

@@ -40,6 +40,7 @@ class ServiceFeatures(FeatureTable):
     external_ips_deprecated: bool = since(36)
 
     # Errors
+    node_hints: bool = gate("PreferSameTrafficDistribution")  # of endpoint slices
     typed_endpoints: bool = since(33)  # addresses of slices are parsed first, then compared to addressType
     range_changes_alone: bool = since(33)  # a changed ServiceCIDR is not validated as a new one
     repeated_ranges: bool = until(32)  # duplicate podCIDRs of a node have an error of their own

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from kubeskew.apimachinery.cel import authorizer, mutations, types
     from kubeskew.apimachinery.cel.declarations import Declared, escape, unescape
     from kubeskew.apimachinery.cel.environments import BINDINGS, JSON_PATCH, Environment, Library, environment
-    from kubeskew.apimachinery.cel.errors import CELError, CompileError, EvaluationError
+    from kubeskew.apimachinery.cel.errors import CELError, CompileError, EvaluationError, InstantiationError
     from kubeskew.apimachinery.cel.program import Program
     from kubeskew.apimachinery.cel.program import compile_expression as compile  # noqa: A004  # said as `cel.compile`
     from kubeskew.apimachinery.cel.schemas import declare, to_json, to_value
@@ -56,6 +56,7 @@ __all__ = [
     "Declared",
     "Environment",
     "EvaluationError",
+    "InstantiationError",
     "Lazy",
     "Library",
     "Program",
@@ -81,6 +82,7 @@ _MODULES = {
     "Declared": "declarations",
     "Environment": "environments",
     "EvaluationError": "errors",
+    "InstantiationError": "errors",
     "Lazy": "values",
     "Library": "environments",
     "Program": "program",

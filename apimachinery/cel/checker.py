@@ -47,7 +47,7 @@ _LOGIC = frozenset({"_&&_", "_||_"})
 _LITERALS: Mapping[str, tuple[int, Callable[[Any], object]]] = {
     "duration": (0, standard.to_duration),
     "timestamp": (0, standard.to_timestamp),
-    "matches": (-1, regular_expression),
+    "matches": (0, regular_expression),
 }
 
 
@@ -63,6 +63,8 @@ def assignable(bindings: Bindings, given: Type, wanted: Type) -> bool:
         return True
     if given.kind == "null":
         return wanted.kind in _NULLABLE
+    if wanted.kind == "null":
+        return given.kind in _NULLABLE
     if given.kind in PRIMITIVES:
         return wanted.kind == given.kind
     if given.kind != wanted.kind:
@@ -250,7 +252,7 @@ class Checker:
         if named is None:
             return None
         self._checked.values[node] = named
-        return named if named.kind == "type" and not named.parameters else types.type_of(named)
+        return types.type_of(named)
 
     def _ident(self, node: Ident) -> Type:
         kind = self._reference(node, node.name)

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
-from kubeskew.apimachinery.cel.errors import EvaluationError
+from kubeskew.apimachinery.cel.errors import EvaluationError, PanicError
+from kubeskew.apimachinery.cel.values import go_type, type_name
 
 LARGEST = 2**64 - 1
 LIST, MAP, OBJECT = 10, 30, 40
@@ -135,13 +136,17 @@ def _joined(_: Arguments, result: Any) -> int:
     return ceil(size(result) * 2 * TRAVERSAL)
 
 
-def _contains_ip(arguments: Arguments, _: Any) -> int:
-    text = ceil(size(arguments[1]) * TRAVERSAL) if isinstance(arguments[1], str) else 0
-    return ceil(2 * size(arguments[0]) * TRAVERSAL) + text
+def _contained(*, network: bool, text: bool) -> CallCost:
+    """Of a text that is parsed first, its traversal; of a network, one more of the address."""
 
+    def cost(arguments: Arguments, _: Any) -> int:
+        size_ = size(arguments[0])
+        found = ceil(2 * size_ * TRAVERSAL)
+        if network:
+            found += ceil(size_ * TRAVERSAL) + 1
+        return found + (ceil(size(arguments[1]) * TRAVERSAL) if text else 0)
 
-def _contains_cidr(arguments: Arguments, _: Any) -> int:
-    return _contains_ip(arguments, _) + ceil(size(arguments[0]) * TRAVERSAL) + 1
+    return cost
 
 
 def _validated(arguments: Arguments, _: Any) -> int:
@@ -184,8 +189,8 @@ _BY_FUNCTION: Mapping[str, CallCost | int] = {
     "join": _joined,
     **dict.fromkeys(("find", "findAll"), _matching),
     "ip": _parsed_ip,
-    "containsIP": _contains_ip,
-    "containsCIDR": _contains_cidr,
+    "containsIP": _contained(network=False, text=False),
+    "containsCIDR": _contained(network=True, text=False),
     "validate": _validated,
 }
 _BY_OVERLOAD: Mapping[str, CallCost] = {
@@ -202,15 +207,48 @@ _BY_OVERLOAD: Mapping[str, CallCost] = {
 
 
 def _with_result(_: Arguments, result: Any) -> int:
-    return LIST + (0 if isinstance(result, EvaluationError) else size(result)) + 1
+    return LIST + size(result) + 1
 
 
-def _with_first(arguments: Arguments, _: Any) -> int:
-    return LIST + size(arguments[0]) + 1
+_ADDABLE = frozenset({"bytes", "double", "int", "string", "uint"}) | {
+    "google.protobuf.Duration",
+    "google.protobuf.Timestamp",
+}
 
 
-def _squared(arguments: Arguments, _: Any) -> int:
-    return LIST + 2 * size(arguments[0]) ** 2 + 1
+def _as_list(value: Any) -> Any:
+    """cel-go's counters of some functions take what they get for a list, and panic otherwise."""
+    if isinstance(value, list | tuple):
+        return value
+    if isinstance(value, EvaluationError):
+        raise PanicError("interface conversion: *types.Err is not traits.Lister: missing method Add")
+    missing = "Contains" if type_name(value) in _ADDABLE else "Add"
+    raise PanicError(f"interface conversion: {go_type(value)} is not traits.Lister: missing method {missing}")
+
+
+def _compared(place: int) -> CallCost:
+    """Compares each item of the list at `place` with all others."""
+
+    def cost(arguments: Arguments, _: Any) -> int:
+        items = _as_list(arguments[place])
+        return LIST + 1 + (int(len(items) ** 2 * (2.0 + item_cost(type_name(items[0])))) if items else 0)
+
+    return cost
+
+
+def item_cost(kind: str) -> float:
+    """Returns what the comparison of two items costs besides."""
+    return TRAVERSAL if kind in ("string", "bytes") else 0.0
+
+
+def _flattened(arguments: Arguments, _: Any) -> int:
+    depth = 1
+    if len(arguments) == 2:
+        depth = arguments[1]
+        if type_name(depth) != "int":
+            shown = "*types.Err" if isinstance(depth, EvaluationError) else go_type(depth)
+            raise PanicError(f"interface conversion: ref.Val is {shown}, not types.Int")
+    return (LIST + 1 + int(float(size(arguments[0])) * depth)) % 2**64
 
 
 def _sets(factor: int) -> CallCost:
@@ -221,9 +259,11 @@ _BY_EXTENSION: Mapping[str, CallCost] = {
     "list_sets_contains_list": _sets(1),
     "list_sets_intersects_list": _sets(1),
     "list_sets_equivalent_list": _sets(2),
-    **dict.fromkeys(("list_slice", "list_flatten", "list_flatten_int", "lists_range"), _with_result),
-    "list_reverse": _with_first,
-    "list_distinct": _squared,
+    **dict.fromkeys(("list_slice", "list_reverse", "lists_range"), _with_result),
+    **dict.fromkeys(("list_flatten", "list_flatten_int"), _flattened),
+    "list_distinct": _compared(0),
+    "cidr_contains_ip_string": _contained(network=False, text=True),
+    "cidr_contains_cidr_string": _contained(network=True, text=True),
 }
 
 
@@ -232,8 +272,10 @@ def call_cost(function: str, overload: str) -> CallCost | int:
 
     `overload` is empty if the types leave several possible.
     """
-    if overload.endswith(("_sort", "_sortByAssociatedKeys")):
-        return _squared
+    if overload.endswith("_sort"):
+        return _compared(0)
+    if overload.endswith("_sortByAssociatedKeys"):
+        return _compared(1)
     if overload in _BY_EXTENSION:
         return _BY_EXTENSION[overload]
     if function in _BY_FUNCTION:

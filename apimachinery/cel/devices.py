@@ -12,11 +12,11 @@ from kubeskew.apimachinery.cel.costs import CallEstimate, fixed
 from kubeskew.apimachinery.cel.declarations import Declared, declared_map
 from kubeskew.apimachinery.cel.device_features import DeviceFeatures
 from kubeskew.apimachinery.cel.environments import BINDINGS, Environment, Library, environment
-from kubeskew.apimachinery.cel.errors import CompileError, EvaluationError
+from kubeskew.apimachinery.cel.errors import CompileError, EvaluationError, InstantiationError
 from kubeskew.apimachinery.cel.library.kubernetes import SEMVERS
 from kubeskew.apimachinery.cel.overloads import overload
 from kubeskew.apimachinery.cel.program import Program, compile_expression
-from kubeskew.apimachinery.cel.values import Semver, equal, type_name
+from kubeskew.apimachinery.cel.values import Semver, same, type_name
 from kubeskew.apimachinery.quantity import Quantity
 
 _SINGLE = ("bool", "int", "string", "version")
@@ -33,7 +33,7 @@ def _includes(value: Any, wanted: Any) -> bool:
         raise EvaluationError(
             f"'includes' function cannot be applied to lists longer than {_VALUES_PER_LIST} values"
         )
-    return any(equal(item, wanted) for item in value) if isinstance(value, list) else equal(value, wanted)
+    return any(same(item, wanted) for item in value) if isinstance(value, list) else same(value, wanted)
 
 
 _INCLUDES = overload("dyn.includes(dyn) bool", _includes, "includes", loose=True)
@@ -163,12 +163,16 @@ class Selector:
         self.error: CompileError | None = None
         self._program: Program | None = None
         try:
-            program = compile_expression(expression, device_environment(features))
-            if program.result not in (types.BOOL, _attribute_type(features)):
-                raise CompileError(f"must evaluate to bool or the unknown type, not {program.result}")
-            self._program = program
+            self._program = compile_expression(expression, device_environment(features))
+            result = self._program.result
+        except InstantiationError as error:
+            self.error, result = error, error.result
         except CompileError as error:
             self.error = error
+            return
+        if result not in (types.BOOL, _attribute_type(features)):
+            self._program = None
+            self.error = CompileError(f"must evaluate to bool or the unknown type, not {result}")
 
     @property
     def most_expensive(self) -> int:

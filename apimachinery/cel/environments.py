@@ -20,7 +20,7 @@ from kubeskew.apimachinery.cel.library import kubernetes, lists
 from kubeskew.apimachinery.cel.library.kubernetes import FORMATS
 from kubeskew.apimachinery.cel.library.network import MISSING_INNER_NETWORKS, NETWORKS
 from kubeskew.apimachinery.cel.library.standard import STANDARD
-from kubeskew.apimachinery.cel.library.strings import REGEX, strings
+from kubeskew.apimachinery.cel.library.strings import REGEX, SPACED_FORMAT, STRICT_OFFSETS, strings
 from kubeskew.apimachinery.cel.overloads import Functions, Overload
 from kubeskew.apimachinery.cel.parser import macros
 from kubeskew.apimachinery.cel.parser.macros import Macros
@@ -120,13 +120,14 @@ def environment(
 ) -> Environment:
     """A bare minor stands for a release without its bugs; the package's docstring explains `stored`."""
     known = Release(release) if isinstance(release, int) else release
-    base = _base(known if stored else known._replace(minor=known.minor - 1))
+    base = _base(known if stored else known._replace(minor=known.minor - 1), known.minor, stored)
     return base.extended(variables) if variables else base
 
 
 @lru_cache(maxsize=64)
-def _base(release: Release) -> Environment:
-    minor = release.minor
+def _base(release: Release, server: int, stored: bool) -> Environment:
+    """`server` is the minor whose code runs, whatever the expressions may use."""
+    minor, code = release.minor, LanguageFeatures.of(FeatureGates(Version(server)))
     functions: list[Overload] = []
     known: dict[Any, Any] = {}
     for library in LIBRARIES:
@@ -136,12 +137,21 @@ def _base(release: Release) -> Environment:
             known.update(library.macros)
     if release.misses_inner_networks:
         functions = [MISSING_INNER_NETWORKS.get(function.identity, function) for function in functions]
+    if code.early_formats and not stored:
+        functions += FORMATS
+    if not code.searches_beyond:
+        functions = [STRICT_OFFSETS.get(function.identity, function) for function in functions]
+    if not code.optional_lists:
+        functions = [function for function in functions if function not in lists.OPTIONAL_LISTS]
+    if code.spaced_powers:
+        functions = [SPACED_FORMAT.get(function.identity, function) for function in functions]
     if not LanguageFeatures.of(FeatureGates(Version(minor))).compares_types:
         functions = [function for function in functions if function.identity not in _CROSS_TYPE]
-    return Environment(minor, {}, {**types.NAMED, **_NAMED}, Functions(functions), known)
+    return Environment(minor, {}, _NAMED, Functions(functions), known)
 
 
 _NAMED: Mapping[str, Type] = {
+    **{name: kind for name, kind in types.NAMED.items() if kind != types.DYN},  # which is a function alone
     "kubernetes.Quantity": types.object_type("kubernetes.Quantity", {}),
     "kubernetes.Semver": types.object_type("kubernetes.Semver", {}),
     "kubernetes.URL": types.object_type("kubernetes.URL", {}),

@@ -1,6 +1,7 @@
 """The errors of parsing, checking and evaluating expressions, worded as cel-go words them."""
 
 from dataclasses import dataclass
+from typing import Any
 
 
 class CELError(Exception):
@@ -11,6 +12,17 @@ class CompileError(CELError):
     """The expression is not valid in its environment."""
 
 
+class InstantiationError(CompileError):
+    """The expression is valid, of type `result`, and a constant in it is not."""
+
+    def __init__(self, message: str, result: Any) -> None:
+        super().__init__(message, result)
+        self.result = result
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
 class EvaluationError(CELError):
     """The expression failed on this input; `cost` is the cost until then, once the error left `evaluate`."""
 
@@ -19,6 +31,10 @@ class EvaluationError(CELError):
 
 class CostExceededError(CELError):
     """The cost limit was reached. Unlike other errors, nothing within the expression can catch it."""
+
+
+class PanicError(CELError):
+    """cel-go panicked, which ends the evaluation: nothing within the expression can catch it."""
 
 
 NO_SUCH_OVERLOAD = "no such overload"

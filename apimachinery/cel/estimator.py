@@ -32,6 +32,7 @@ from kubeskew.apimachinery.cel.costs import (
     Entry,
     Range,
     fixed,
+    item_cost,
 )
 from kubeskew.apimachinery.cel.parser import nodes
 from kubeskew.apimachinery.cel.parser.nodes import (
@@ -163,14 +164,16 @@ def _ip(_: Operand | None, arguments: list[Operand]) -> CallEstimate:
 _ADDRESS = Range(4, 16)  # bytes
 
 
-def _contains_network(whole_network: bool) -> CallEstimator:
+def _contains_network(*, network: bool, text: bool) -> CallEstimator:
+    """Of a text that is parsed first, its traversal; of a network, one more of the address."""
+
     def estimate(target: Operand | None, arguments: list[Operand]) -> CallEstimate | None:
         if target is None or not arguments:
             return None
         cost = (_ADDRESS + _ADDRESS).scaled(TRAVERSAL)
-        if whole_network:
+        if network:
             cost = cost + _ADDRESS.scaled(TRAVERSAL) + ONE
-        if arguments[0].type.kind == "string":
+        if text:
             cost = cost + arguments[0].size.scaled(TRAVERSAL)
         return CallEstimate(cost)
 
@@ -269,46 +272,54 @@ _BY_FUNCTION: Mapping[str, CallEstimator] = {
     ),
     "ip": _ip,
     "ip.isCanonical": _text(2 * TRAVERSAL),
-    "containsIP": _contains_network(whole_network=False),
-    "containsCIDR": _contains_network(whole_network=True),
+    "containsIP": _contains_network(network=False, text=False),
+    "containsCIDR": _contains_network(network=True, text=False),
     "validate": _validate,
     "_==_": _equals,
 }
 
 
-def _list_result(size: Range) -> CallEstimate:
-    return CallEstimate(fixed(LIST) + size + ONE, size)
+def _list_result(size: Range, factor: float = 1.0) -> CallEstimate:
+    return CallEstimate(size.scaled(factor) + ONE + fixed(LIST), size)
+
+
+def _number(operand: Operand, otherwise: int) -> int:
+    """The value of a literal, as cel-go's estimators of lists take it."""
+    value = operand.node.value if isinstance(operand.node, Literal) else None
+    return max(value, 0) if type(value) is int else otherwise
 
 
 def _slice(target: Operand | None, arguments: list[Operand]) -> CallEstimate | None:
     if target is None:
         return None
-    size = target.size
-    start, end = (_number(argument) for argument in arguments)
-    if start is not None and end is not None:
-        size = fixed(max(end - start, 0))
-    return _list_result(size)
-
-
-def _number(operand: Operand) -> int | None:
-    value = operand.node.value if isinstance(operand.node, Literal) else None
-    return value if isinstance(value, int) else None
+    start, end = _number(arguments[0], 0), _number(arguments[1], target.size.high)
+    return _list_result(fixed((end - start) % 2**64))
 
 
 def _whole_list(target: Operand | None, _: list[Operand]) -> CallEstimate | None:
     return None if target is None else _list_result(target.size)
 
 
-def _range(_: Operand | None, arguments: list[Operand]) -> CallEstimate:
-    end = _number(arguments[0])
-    return _list_result(Range(0, LARGEST) if end is None else fixed(max(end, 0)))
-
-
-def _squared(target: Operand | None, _: list[Operand]) -> CallEstimate | None:
+def _flattened(target: Operand | None, arguments: list[Operand]) -> CallEstimate | None:
     if target is None:
         return None
-    size = target.size
-    return CallEstimate(fixed(LIST) + (size * size).scaled(2) + ONE, size)
+    return _list_result(target.size, float(_number(arguments[0], LARGEST) if arguments else 1))
+
+
+def _range(_: Operand | None, arguments: list[Operand]) -> CallEstimate:
+    return _list_result(fixed(_number(arguments[0], LARGEST)))
+
+
+def _compared_items(kind: str, *, keys: bool) -> CallEstimator:
+    """Compares each item of the target, or of its keys, with all others; the result counts as many."""
+
+    def estimate(target: Operand | None, arguments: list[Operand]) -> CallEstimate | None:
+        if target is None:
+            return None
+        size = arguments[0].size if keys else target.size
+        return _list_result(size * size, 2.0 + item_cost(kind))
+
+    return estimate
 
 
 def _sets(factor: int) -> CallEstimator:
@@ -320,9 +331,12 @@ def _sets(factor: int) -> CallEstimator:
 
 _BY_OVERLOAD: Mapping[str, CallEstimator] = {
     "list_slice": _slice,
-    **dict.fromkeys(("list_flatten", "list_flatten_int", "list_reverse"), _whole_list),
+    "list_reverse": _whole_list,
+    **dict.fromkeys(("list_flatten", "list_flatten_int"), _flattened),
     "lists_range": _range,
-    "list_distinct": _squared,
+    "list_distinct": _compared_items("", keys=False),
+    "cidr_contains_ip_string": _contains_network(network=False, text=True),
+    "cidr_contains_cidr_string": _contains_network(network=True, text=True),
     "list_sets_contains_list": _sets(1),
     "list_sets_intersects_list": _sets(1),
     "list_sets_equivalent_list": _sets(2),
@@ -332,7 +346,8 @@ _BY_OVERLOAD: Mapping[str, CallEstimator] = {
 def estimator(function: str, overload: str) -> CallEstimator | None:
     """None if the standard rules hold for the call."""
     if overload.endswith(("_sort", "_sortByAssociatedKeys")):
-        return _squared
+        _, kind, way = overload.split("_")
+        return _compared_items(kind, keys=way != "sort")
     return _BY_OVERLOAD.get(overload) or _BY_FUNCTION.get(function)
 
 

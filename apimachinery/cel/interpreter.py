@@ -23,7 +23,10 @@ from kubeskew.apimachinery.cel.errors import (
     CompileError,
     CostExceededError,
     EvaluationError,
+    PanicError,
 )
+from kubeskew.apimachinery.cel.library.kubernetes import URL, Format
+from kubeskew.apimachinery.cel.library.network import Address, Network
 from kubeskew.apimachinery.cel.library.patterns import regular_expression
 from kubeskew.apimachinery.cel.overloads import Functions, dispatcher
 from kubeskew.apimachinery.cel.parser.nodes import (
@@ -42,36 +45,34 @@ from kubeskew.apimachinery.cel.values import (
     Lazy,
     ObjectValue,
     Optional,
+    Semver,
     TypeValue,
-    equal,
     find,
+    go_type,
+    is_key,
     lookup,
+    same,
     shown_key,
     type_name,
 )
+from kubeskew.apimachinery.quantity import Quantity
 
 Rows = list[tuple[Any, Any, bool]]
 _UNREAD = object()
-_GO_TYPES = {
-    "bool": "types.Bool",
-    "bytes": "types.Bytes",
-    "double": "types.Double",
-    "google.protobuf.Duration": "types.Duration",
-    "google.protobuf.Timestamp": "types.Timestamp",
-    "int": "types.Int",
-    "null_type": "types.Null",
-    "string": "types.String",
-    "uint": "types.Uint",
-    "type": "*types.Type",
-    "optional_type": "*types.Optional",
-    "net.IP": "cel.IP",
-    "net.CIDR": "cel.CIDR",
-}
 _INDEXES = frozenset({"_[_]", "_?._", "_[?_]"})
 _CONVERSIONS = frozenset(
     {"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"}
 )
-_FOLDED = (bool, int, float, str, bytes)
+# Values of Kubernetes' libraries, by class: what they are in Go.
+_NATIVE: Mapping[type, tuple[str, Callable[[Any], str]]] = {
+    Quantity: ("*resource.Quantity", str),
+    Semver: ("semver.Version", str),
+    URL: ("*url.URL", lambda url: str(url.text)),
+    Address: ("netip.Addr", lambda address: str(address.value)),
+    Network: ("netip.Prefix", lambda network: str(network.interface)),
+}
+_VARIED = frozenset({"string_format"})
+_FOLDED = (bool, int, float, str)
 
 
 class Frame:
@@ -132,13 +133,31 @@ def attribute(resolve: Step) -> Step:
     return read
 
 
+def _reread(value: Any) -> Any:
+    """Returns what cel-go makes of an optional value that it reads: Kubernetes' own become errors in it."""
+    if value.__class__ is not Optional or not value.present:
+        return value
+    inner = value.value
+    while inner.__class__ is Optional:  # an optional value in an optional value is that value
+        inner = inner.value if inner.present else None
+    if native := _native(inner):
+        return Optional(EvaluationError(f"unsupported conversion to ref.Val: {native}"), present=True)
+    return value if inner is value.value else Optional(inner, present=True)
+
+
+def _native(value: Any) -> str:
+    """Type and text of a value in Go; empty for values that have a type in cel-go."""
+    native = _NATIVE.get(value.__class__)
+    return "" if native is None else f"({native[0]}){native[1](value)}"
+
+
 def conditional(test: Step, then: Step, otherwise: Step) -> Step:
     def choose(frame: Frame) -> Any:
         value = test(frame)
         if value is True:
-            return then(frame)
+            return _reread(then(frame))
         if value is False:
-            return otherwise(frame)
+            return _reread(otherwise(frame))
         raise EvaluationError(NO_SUCH_OVERLOAD)
 
     return choose
@@ -149,12 +168,14 @@ def local_variable(place: int) -> Step:
         value = frame.places[place]
         if value.__class__ is EvaluationError:
             raise value
-        return value
+        return _reread(value) if value.__class__ is Optional else value
 
     return local
 
 
 def selection(operand: Step, key: Any) -> Step:
+    plain = isinstance(key, str)
+
     def selected(frame: Frame) -> Any:
         container = operand(frame)
         if container.__class__ is Optional:
@@ -162,7 +183,10 @@ def selection(operand: Step, key: Any) -> Step:
         frame.cost += 1
         if frame.cost > frame.limit:
             raise CostExceededError(COST_EXCEEDED)
-        value = container[key] if container.__class__ is dict and key in container else lookup(container, key)
+        if plain and container.__class__ is dict and key in container:
+            value = container[key]
+        else:
+            value = lookup(container, key)
         return value.get(frame.spend) if value.__class__ is Lazy else value
 
     return selected
@@ -197,9 +221,10 @@ def indexing(operand: Step, key: Step) -> Step:
             return _continued(frame, container, key(frame)) if container.present else NONE
         try:
             found = key(frame)
-        finally:
-            frame.cost += 1
-        frame.spend(0)
+        except EvaluationError:
+            frame.spend(1)
+            raise
+        frame.spend(1)
         value = lookup(container, found)
         return value.get(frame.spend) if value.__class__ is Lazy else value
 
@@ -269,9 +294,9 @@ def alternative(left: Step, right: Step, whole: bool) -> Step:
     def choose(frame: Frame) -> Any:
         value = left(frame)
         if value.__class__ is not Optional:
-            raise EvaluationError(NO_SUCH_OVERLOAD)
+            return value
         if value.present:
-            return value if whole else value.value
+            return value if whole else value.get()
         return right(frame)
 
     return choose
@@ -284,15 +309,18 @@ def membership(step: Step, members: list[Any]) -> Step:
         value = step(frame)
         if isinstance(value, str | bytes) or value.__class__ is int:
             return value in known
-        return any(equal(value, member) for member in members)
+        return any(same(value, member) for member in members)
 
     return member
 
 
-def application(function: Callable[..., Any], cost: CallCost | int, steps: list[Step]) -> Step:
+def application(
+    function: Callable[..., Any], cost: CallCost | int, steps: list[Step], *, varied: bool
+) -> Step:
+    """`varied` calls take any number of arguments: they stop at the first that fails."""
     if len(steps) == 1:
         return _unary(function, cost, steps[0])
-    if len(steps) == 2:
+    if len(steps) == 2 and not varied:
         return _binary(function, cost, *steps)
     return _many(function, cost, steps)
 
@@ -351,9 +379,31 @@ def _failed(frame: Frame, cost: CallCost | int, error: EvaluationError, right: S
 
 def _many(function: Callable[..., Any], cost: CallCost | int, steps: list[Step]) -> Step:
     def many(frame: Frame) -> Any:
-        return _evaluated(frame, function, cost, tuple([step(frame) for step in steps]))
+        arguments: list[Any] = []
+        for step in steps:
+            try:
+                arguments.append(step(frame))
+            except EvaluationError as error:
+                if len(arguments) == len(steps) - 1:  # without all arguments the call is not counted
+                    frame.spend(cost if isinstance(cost, int) else cost((*arguments, error), error))
+                raise
+        return _evaluated(frame, function, cost, tuple(arguments))
 
     return many
+
+
+def _without_types(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Calls a function whose pattern was compiled before: it does not name the types that do not fit."""
+
+    def call(*arguments: Any) -> Any:
+        try:
+            return function(*arguments)
+        except EvaluationError as error:
+            if str(error).startswith(NO_SUCH_OVERLOAD):
+                raise EvaluationError(NO_SUCH_OVERLOAD) from None
+            raise
+
+    return call
 
 
 def list_of(steps: list[Step], optional: frozenset[int]) -> Step:
@@ -362,9 +412,10 @@ def list_of(steps: list[Step], optional: frozenset[int]) -> Step:
     def build(frame: Frame) -> list[Any]:
         try:
             items = [step(frame) for step in steps]
-        finally:
-            frame.cost += LIST
-        frame.spend(0)
+        except EvaluationError:
+            frame.spend(LIST)
+            raise
+        frame.spend(LIST)
         return _present(items, optional) if optional else items
 
     return build
@@ -390,17 +441,23 @@ def map_of(rows: Rows) -> Step:
         result: dict[Any, Any] = {}
         try:
             for key, value in _evaluated_entries(frame, [(step(frame), *row) for step, *row in rows]):
-                if not isinstance(key, bool | int | str):
-                    raise EvaluationError(f"unsupported key type: {type_name(key)}")
-                if key in result:
-                    raise EvaluationError(f"Failed with repeated key: {key}")
+                _check_map_key(key)
                 result[key] = value
-        finally:
-            frame.cost += MAP
-        frame.spend(0)
+        except EvaluationError:
+            frame.spend(MAP)
+            raise
+        frame.spend(MAP)
         return result
 
     return build
+
+
+def _check_map_key(key: Any) -> None:
+    """Go's maps, which cel-go makes of these, panic at keys without a hash."""
+    if isinstance(key, bytes | Semver | Format):
+        raise PanicError(f"runtime error: hash of unhashable type {go_type(key)}")
+    if isinstance(key, list | Mapping):
+        raise EvaluationError(f"unsupported key type: {type_name(key)}")
 
 
 def object_of(name: str, rows: Rows) -> Step:
@@ -409,9 +466,10 @@ def object_of(name: str, rows: Rows) -> Step:
     def build(frame: Frame) -> ObjectValue:
         try:
             fields = dict(_evaluated_entries(frame, rows))
-        finally:
-            frame.cost += OBJECT
-        frame.spend(0)
+        except EvaluationError:
+            frame.spend(OBJECT)
+            raise
+        frame.spend(OBJECT)
         return ObjectValue(name, fields)
 
     return build
@@ -496,7 +554,7 @@ def _pairs(places: list[Any], first: int, second: int, container: Any) -> Iterab
     elif isinstance(container, list | tuple):
         pairs = enumerate(container)
     else:
-        raise _not_iterable(container)
+        raise EvaluationError(f"unsupported comprehension range type: {go_type(container)}")
     for key, item in pairs:
         places[first] = key
         places[second] = item
@@ -504,9 +562,7 @@ def _pairs(places: list[Any], first: int, second: int, container: Any) -> Iterab
 
 
 def _not_iterable(value: Any) -> EvaluationError:
-    name = type_name(value)
-    shown = _GO_TYPES.get(name) or name.replace("kubernetes.", "cel.")
-    return EvaluationError(f"got '{shown}', expected iterable type")
+    return EvaluationError(f"got '{go_type(value)}', expected iterable type")
 
 
 def _quantified(container: Step, setter: Setter, test: Step, exists: bool) -> Step:
@@ -644,7 +700,7 @@ def delayed(place: int, start: Step) -> Step:
             frame.places[place] = value
         if value.__class__ is EvaluationError:
             raise value
-        return value
+        return _reread(value) if value.__class__ is Optional else value
 
     return read
 
@@ -706,18 +762,27 @@ class Interpreter:
             return (known,) if len(known) == len(items) else None
         if isinstance(node, MapLiteral):
             return self._constant_map(node)
+        if isinstance(node, Call) and node.function == "@in":
+            return (False,) if self._is_in_nothing(node) else None
         if isinstance(node, Call) and node.function in _CONVERSIONS and node.target is None:
             return self._constant_conversion(node)
         return None
+
+    def _is_in_nothing(self, node: Call) -> bool:
+        """True of `x in []`, which needs no evaluation."""
+        overloads = self._checked.overloads[node]
+        return (
+            len(overloads) == 1
+            and overloads[0].identity == "in_list"
+            and self.constant(node.arguments[1]) == ([],)
+        )
 
     def _constant_map(self, node: MapLiteral) -> tuple[Any] | None:
         result = {}
         for entry in node.entries:
             key, value = self.constant(entry.key), self.constant(entry.value)
-            if key is None or value is None or entry.optional or isinstance(key[0], list | dict):
+            if key is None or value is None or entry.optional or isinstance(key[0], list | dict | bytes):
                 return None
-            if key[0] in result:
-                raise CompileError(f"program instantiation failed: Failed with repeated key: {key[0]}")
             result[key[0]] = value[0]
         return (result,)
 
@@ -770,7 +835,10 @@ class Interpreter:
         operand, key = self.bare(node.arguments[0]), node.arguments[1]
         constant = self.constant(key)
         optional = node.function != "_[_]"
-        if constant is not None and not isinstance(constant[0], list | dict):
+        if constant is not None:
+            if not is_key(constant[0]):
+                failure = f"invalid qualifier type: {go_type(constant[0])}"
+                raise CompileError(f"program instantiation failed: {failure}")
             return optional_selection(operand, constant[0]) if optional else selection(operand, constant[0])
         found = self.bare(key)
         return optional_indexing(operand, found) if optional else indexing(operand, found)
@@ -804,13 +872,18 @@ class Interpreter:
         identity = overloads[0].identity if len(overloads) == 1 else ""
         if identity == "in_list" and (members := self._members(arguments[1])) is not None:
             return membership(self.build(arguments[0]), members) if members else lambda _: False
-        self._check_pattern(name, arguments)
         steps = [self.build(argument) for argument in arguments]
+        constant_pattern = self._has_pattern(name, arguments)
         method = node.target is not None and node not in self._checked.functions
-        candidates = overloads
+        candidates, varied = overloads, identity in _VARIED
         if not identity:  # at run time any overload of the name may apply
             candidates = tuple(overload for overload in self._functions.of(name) if overload.method == method)
-        return application(dispatcher(name, candidates), call_cost(name, identity), steps)
+            varied = len(self._functions.of(name)) > 1 and not candidates[0].loose
+        varied = varied or constant_pattern
+        function = dispatcher(name, candidates)
+        if constant_pattern:
+            function = _without_types(function)
+        return application(function, call_cost(name, identity), steps, varied=varied)
 
     def _members(self, node: Node) -> list[Any] | None:
         """Only lists of constants, which `in` looks up in a set; None for others."""
@@ -820,14 +893,18 @@ class Interpreter:
         items: list[Any] = constant[0]
         return items
 
-    def _check_pattern(self, name: str, arguments: tuple[Node, ...]) -> None:
-        if name in ("find", "findAll", "matches") and len(arguments) > 1:
-            pattern = arguments[1]
-            if isinstance(pattern, Literal) and isinstance(pattern.value, str):
-                try:
-                    regular_expression(pattern.value)
-                except ValueError as error:
-                    raise CompileError(f"program instantiation failed: {error}") from None
+    def _has_pattern(self, name: str, arguments: tuple[Node, ...]) -> bool:
+        """True of calls with a constant pattern, which is compiled at once; raises CompileError."""
+        if name not in ("find", "findAll", "matches") or len(arguments) < 2:
+            return False
+        pattern = self.constant(arguments[1])
+        if pattern is None or not isinstance(pattern[0], str):
+            return False
+        try:
+            regular_expression(pattern[0])
+        except ValueError as error:
+            raise CompileError(f"program instantiation failed: {error}") from None
+        return True
 
     # Constructors
 

@@ -10,7 +10,15 @@ from kubeskew.apimachinery.cel import allowance, checker
 from kubeskew.apimachinery.cel.checker import Checked, Checker
 from kubeskew.apimachinery.cel.declarations import Declared, size_at
 from kubeskew.apimachinery.cel.environments import LIMIT, Environment
-from kubeskew.apimachinery.cel.errors import CompileError, CostExceededError, EvaluationError, Issue, report
+from kubeskew.apimachinery.cel.errors import (
+    CompileError,
+    CostExceededError,
+    EvaluationError,
+    InstantiationError,
+    Issue,
+    PanicError,
+    report,
+)
 from kubeskew.apimachinery.cel.estimator import Estimator
 from kubeskew.apimachinery.cel.interpreter import Frame, Interpreter
 from kubeskew.apimachinery.cel.parser.syntax import parse
@@ -55,7 +63,10 @@ class Program:
         with _deep():
             self._checked = _check(expression, environment)
             interpreter = Interpreter(self._checked, environment.functions)
-            self._step = interpreter.build(self._checked.root)
+            try:
+                self._step = interpreter.build(self._checked.root)
+            except CompileError as error:
+                raise InstantiationError(str(error), self._checked.result) from None
         self._places = interpreter.places
         self._deep = len(self._checked.types) > _DEEP
 
@@ -95,6 +106,8 @@ class Program:
                 return self._step(frame), frame.cost
         except EvaluationError as error:
             failure = EvaluationError(*error.args)
+        except PanicError as error:
+            failure = EvaluationError(f"internal error: {error}")
         except CostExceededError as error:
             if frame.limit < limit:
                 raise allowance.AllowanceSpentError from None
@@ -155,10 +168,12 @@ def compile_expression(expression: str, environment: Environment, results: tuple
     Raises CompileError with Kubernetes' text, e.g. `compilation failed: ERROR: …`.
     """
     program = _compiled(expression, environment)
-    if isinstance(program, CompileError):
+    if isinstance(program, CompileError) and not isinstance(program, InstantiationError):
         raise CompileError(*program.args)
     if results and program.result not in (*results, ANY):
         wanted = str(results[0]) if len(results) == 1 else f"one of [{' '.join(map(str, results))}]"
         got = f" but got {program.result}" if environment.language.shows_result_type else ""
         raise CompileError(f"must evaluate to {wanted}{got}")
+    if isinstance(program, InstantiationError):
+        raise InstantiationError(*program.args)
     return program

@@ -8,6 +8,7 @@ Source: k8s.io/apiserver/pkg/cel/common (schemas.go, values.go) and pkg/cel/limi
 
 import base64
 import binascii
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -168,7 +169,11 @@ def _scalar(data: Any, declared: Declared) -> Any:
         return data
     try:
         if declared.type == types.BYTES:
-            return base64.b64decode(data, validate=True)
+            # Validation takes the usual alphabet, and what reads it the one for URLs.
+            wrong = re.search(r"[+/]", data)
+            if wrong is not None:
+                raise ValueError(f"illegal base64 data at input byte {wrong.start()}")
+            return base64.urlsafe_b64decode(data)
         if declared.type == types.DURATION:
             return times.loose_duration(data)
         date = (declared.schema or {}).get("format") == "date"
@@ -188,7 +193,7 @@ def _list(data: list[Any], declared: Declared) -> list[Any]:
             return SetList(values)
         case "map":
             return MapList(values, tuple(schema.get("x-kubernetes-list-map-keys") or ()))
-    return values
+    return values if element is None or element.type not in _IN_GO else ReadList(values, "string")
 
 
 class StructView(Mapping[str, Any]):
@@ -265,6 +270,31 @@ class MapView(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._data)
+
+
+_IN_GO = {types.TIMESTAMP: "time.Time", types.DURATION: "time.Duration", types.BYTES: "[]uint8"}
+
+
+class ReadList(list[Any]):
+    """A list whose items are read from texts; what is added to it is not text, and fails when it is read."""
+
+    def __init__(self, items: Iterable[Any], wanted: str) -> None:
+        super().__init__(items)
+        self._wanted = wanted
+
+    def extended(self, other: Iterable[Any]) -> "ReadList":
+        return ReadList([*self, *map(self._unread, other)], self._wanted)
+
+    def _unread(self, item: Any) -> Any:
+        native = next((text for kind, text in _IN_GO.items() if kind.name == type_name(item)), "")
+        failure = f"invalid data, expected {self._wanted}, got {native}"
+        return EvaluationError(failure) if native else item
+
+    def __getitem__(self, place: Any) -> Any:
+        item = super().__getitem__(place)
+        if item.__class__ is EvaluationError:
+            raise item
+        return item
 
 
 class SetList(list[Any]):

@@ -16,6 +16,7 @@ _LONGEST = (1 << 63) - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST, _LAST = -62_135_596_800, 253_402_300_799  # seconds since the epoch: the years 1 to 9999
 _FOUR_CENTURIES = 146_097 * 86_400  # seconds
+_START = datetime(2001, 1, 1, tzinfo=UTC)  # the calendar repeats every four centuries
 
 _UNITS = {
     "h": _HOUR,
@@ -70,10 +71,21 @@ class Timestamp:
         """Go's zero time is the first instant of the year 1."""
         return self.nanos == _FIRST * SECOND
 
-    def clock(self) -> datetime:
-        """The time in UTC, cut to the microsecond."""
-        seconds, nanos = divmod(self.nanos, SECOND)
-        return _EPOCH + timedelta(seconds=seconds, microseconds=nanos // 1000)
+    def local(self, offset: int) -> "Local":
+        """The date and time at a distance from UTC in seconds, also beyond the years that Python knows."""
+        seconds, nanos = divmod(self.nanos + offset * SECOND, SECOND)
+        cycles, rest = divmod(seconds - _FIRST, _FOUR_CENTURIES)
+        clock = _START + timedelta(seconds=rest)
+        return Local(clock.year - _START.year + 1 + 400 * cycles, clock, nanos)
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """The date and time at one place; `clock` has a like year, and no part of a second."""
+
+    year: int
+    clock: datetime
+    nanos: int
 
 
 def duration(text: str) -> Duration:
@@ -141,9 +153,9 @@ def timestamp(text: str) -> Timestamp:
 
 def timestamp_text(value: Timestamp) -> str:
     """RFC 3339, with as many digits as needed."""
-    local = Timestamp(value.nanos + value.offset * SECOND).clock()
+    local = value.local(value.offset)
     nanos = value.nanos % SECOND
     fraction = f".{nanos:09}".rstrip("0") if nanos else ""
     minutes = abs(value.offset) // 60
     zone = f"{'-' if value.offset < 0 else '+'}{minutes // 60:02}:{minutes % 60:02}" if value.offset else "Z"
-    return f"{local.year:04}-{local:%m-%dT%H:%M:%S}{fraction}{zone}"
+    return f"{local.year:04}-{local.clock:%m-%dT%H:%M:%S}{fraction}{zone}"

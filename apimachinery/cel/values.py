@@ -15,7 +15,7 @@ from typing import Any
 
 from kubeskew.apimachinery.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
 from kubeskew.apimachinery.cel.times import Duration, Timestamp
-from kubeskew.apimachinery.go_formats import float_text
+from kubeskew.apimachinery.go_formats import duration_text, float_text, parse_uint, quoted
 from kubeskew.apimachinery.quantity import Quantity
 
 _SUFFIX = frozenset("+-")
@@ -75,6 +75,10 @@ class Semver:
     def core(self) -> tuple[int, int, int]:
         return (self.major, self.minor, self.patch)
 
+    def __str__(self) -> str:
+        pre, build = ".".join(self.pre), ".".join(self.build)
+        return ".".join(map(str, self.core)) + (f"-{pre}" if pre else "") + (f"+{build}" if build else "")
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Semver) and self.compare(other) == 0
 
@@ -98,11 +102,11 @@ def _without_zeros(part: str) -> str:
 
 
 def _number(text: str, what: str) -> int:
-    if not text.isascii() or not text.isdigit():
-        raise ValueError(f'Invalid character(s) found in {what} "{text}"')
+    if text and not (text.isascii() and text.isdigit()):
+        raise ValueError(f"Invalid character(s) found in {what} {quoted(text)}")
     if len(text) > 1 and text[0] == "0":
-        raise ValueError(f'{what.capitalize()} must not contain leading zeroes "{text}"')
-    return int(text)
+        raise ValueError(f"{what.capitalize()} must not contain leading zeroes {quoted(text)}")
+    return parse_uint(text)
 
 
 def _identifiers(text: str | None, *, numeric_checked: bool) -> tuple[str, ...]:
@@ -114,9 +118,9 @@ def _identifiers(text: str | None, *, numeric_checked: bool) -> tuple[str, ...]:
         if not part:
             raise ValueError("Prerelease is empty" if numeric_checked else "Build meta data is empty")
         if not _IDENTIFIER.match(part):
-            raise ValueError(f'Invalid character(s) found in {kind} "{part}"')
+            raise ValueError(f"Invalid character(s) found in {kind} {quoted(part)}")
         if numeric_checked and part.isdigit() and len(part) > 1 and part[0] == "0":
-            raise ValueError(f'Numeric PreRelease version must not contain leading zeroes "{part}"')
+            raise ValueError(f"Numeric PreRelease version must not contain leading zeroes {quoted(part)}")
     return parts
 
 
@@ -141,10 +145,19 @@ class TypeValue:
 
 @dataclass(frozen=True, slots=True)
 class Optional:
-    """An optional value; `present` distinguishes `optional.none()` from `optional.of(null)`."""
+    """An optional value; `present` distinguishes `optional.none()` from `optional.of(null)`.
+
+    The value may be an error, which whoever takes it out gets.
+    """
 
     value: Any = None
     present: bool = False
+
+    def get(self) -> Any:
+        """The value; raises it if it is an error."""
+        if self.value.__class__ is EvaluationError:
+            raise self.value
+        return self.value
 
 
 NONE = Optional()
@@ -221,6 +234,32 @@ def type_name(value: Any) -> str:
     return type(value).__name__
 
 
+_GO_TYPES = {
+    "bool": "types.Bool",
+    "bytes": "types.Bytes",
+    "double": "types.Double",
+    "google.protobuf.Duration": "types.Duration",
+    "google.protobuf.Timestamp": "types.Timestamp",
+    "int": "types.Int",
+    "list": "*types.baseList",
+    "map": "*types.baseMap",
+    "null_type": "types.Null",
+    "string": "types.String",
+    "uint": "types.Uint",
+    "type": "*types.Type",
+    "optional_type": "*types.Optional",
+    "net.IP": "cel.IP",
+    "net.CIDR": "cel.CIDR",
+    "kubernetes.NamedFormat": "cel.Format",
+}
+
+
+def go_type(value: Any) -> str:
+    """The name of a value's type in Go, which some errors show."""
+    name = type_name(value)
+    return _GO_TYPES.get(name) or name.replace("kubernetes.", "cel.")
+
+
 def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
@@ -231,23 +270,42 @@ def equal(left: Any, right: Any) -> bool:
         return bool(left == right)
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
+    if left is None or right is None:
+        return left is right
     if isinstance(left, Quantity) and isinstance(right, Quantity):
         return left.compare(right) == 0
+    if _compares_its_own(left) and left.__class__ is not right.__class__:
+        raise EvaluationError(NO_SUCH_OVERLOAD)
     if isinstance(left, Optional) and isinstance(right, Optional):
         return left.present == right.present and equal(left.value, right.value)
     if isinstance(left, Mapping) and isinstance(right, Mapping):
-        own = getattr(left, "equals", None) or getattr(right, "equals", None)
+        own = getattr(left, "equals", None)
         if own is not None:
-            return bool(own(right if hasattr(left, "equals") else left))
+            return bool(own(right))
         return len(left) == len(right) and all(
             key in right and equal(value, right[key]) for key, value in left.items()
         )
     if isinstance(left, list | tuple) and isinstance(right, list | tuple):
-        custom = getattr(left, "equals", None) or getattr(right, "equals", None)
+        custom = getattr(left, "equals", None)
         if custom is not None:
-            return bool(custom(right if hasattr(left, "equals") else left))
+            return bool(custom(right))
         return len(left) == len(right) and all(map(equal, left, right))
     return bool(left == right)
+
+
+def _compares_its_own(value: Any) -> bool:
+    """True of values of Kubernetes' libraries, which are equal to none of another type: that is an error."""
+    return isinstance(value, Quantity | Semver) or (
+        not isinstance(value, Mapping) and type_name(value).startswith(("net.", "kubernetes."))
+    )
+
+
+def same(left: Any, right: Any) -> bool:
+    """CEL's `==` where an error counts as false."""
+    try:
+        return equal(left, right)
+    except EvaluationError:
+        return False
 
 
 _ORDERED = (str, bytes, Timestamp, Duration)
@@ -270,23 +328,49 @@ def compare(left: Any, right: Any) -> int:
 def shown_key(key: Any) -> str:
     if isinstance(key, bool):
         return "true" if key else "false"
-    return str(key)
+    if isinstance(key, Duration):
+        return duration_text(key.nanos)
+    return float_text(key) if isinstance(key, float) else str(key)
+
+
+_KEYS = (bool, int, float, str)
+
+
+def is_key(value: Any) -> bool:
+    """True of values that may stand in brackets."""
+    return isinstance(value, _KEYS)
+
+
+def is_among(container: Mapping[Any, Any], key: Any) -> bool:
+    """False if a key that the map has is another one: True and 1 are the same to Python alone."""
+    if isinstance(key, str) or key not in (0, 1):
+        return True
+    return any(isinstance(own, bool) == isinstance(key, bool) for own in container if own == key)
+
+
+def _check_key(key: Any) -> None:
+    if not is_key(key):
+        raise EvaluationError(f"invalid qualifier type: {go_type(key)}")
 
 
 def lookup(container: Any, key: Any) -> Any:
     """Raises EvaluationError if the entry is not there."""
+    _check_key(key)
     if isinstance(container, Mapping):
         try:
-            return container[key]
+            value = container[key]
         except (KeyError, TypeError):
             raise EvaluationError(f"no such key: {shown_key(key)}") from None
+        if not is_among(container, key):
+            raise EvaluationError(f"no such key: {shown_key(key)}")
+        return value
     if isinstance(container, list | tuple):
         if not is_number(key):
             raise EvaluationError(f"unsupported index type '{type_name(key)}' in list")
         if not math.isfinite(key) or key != int(key):
             raise EvaluationError(f"unsupported index value {float_text(key)} in list")
         if not 0 <= key < len(container):
-            raise EvaluationError(f"index out of bounds: {int(key)}")
+            raise EvaluationError(f"index out of bounds: {shown_key(key)}")
         return container[int(key)]
     field = getattr(container, "cel_field", None)
     if field is not None:
@@ -296,12 +380,14 @@ def lookup(container: Any, key: Any) -> Any:
 
 def find(container: Any, key: Any) -> Optional:
     """`container[?key]` of a container that is not optional; a container's own `cel_find` goes first."""
+    _check_key(key)
     own = getattr(container, "cel_find", None)
     if own is not None:
         return Optional(own(key), True)
     if isinstance(container, Mapping):
         try:
-            return Optional(container[key], True) if key in container else NONE
+            found = key in container and is_among(container, key)
+            return Optional(container[key], True) if found else NONE
         except TypeError:
             return NONE
     if isinstance(container, list | tuple):

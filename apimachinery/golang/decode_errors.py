@@ -21,7 +21,8 @@ TIME: Final = "2006-01-02T15:04:05Z07:00"
 MICRO_TIME: Final = "2006-01-02T15:04:05.000000Z07:00"
 _MOST_STRICT_ERRORS = 100  # upstream stops collecting here (sigs.k8s.io/json, kubernetes_patch.go)
 
-_GO_INTEGERS = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
+_GO_INTEGERS = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1), "uint8": (0, 2**8 - 1)}
+_OCTET = Schema(Kind.INTEGER, format="uint8")  # Go reads bytes from lists of numbers, too
 
 
 class Repeated(dict[str, Any]):
@@ -112,6 +113,9 @@ class _Finder:
         if schema.format in {"date-time", "micro-time"}:
             layout = TIME if schema.format == "date-time" else MICRO_TIME
             _check_time(value, layout, _place(struct, path))
+        elif schema.format == "byte" and isinstance(value, list):
+            for item in value:
+                self.walk(item, _OCTET, struct, path)
         elif not isinstance(value, str):
             self.mismatch(found(value), struct, path, go_type(schema))
         elif schema.format == "byte":

@@ -195,6 +195,8 @@ def _quantity(value: Any, _: list[str]) -> Any:
 
 
 def _bytes(value: Any, _: list[str]) -> Any:
+    if value.__class__ is list:
+        value = _octets(value)
     if value.__class__ is not str:
         raise WrongShape
     if "\n" in value or "\r" in value:
@@ -203,6 +205,16 @@ def _bytes(value: Any, _: list[str]) -> Any:
         return base64.b64encode(base64.b64decode(value, validate=True)).decode()
     except (binascii.Error, ValueError) as error:
         raise WrongShape from error
+
+
+_OCTET: Final = 2**8 - 1
+
+
+def _octets(items: list[Any]) -> str:
+    """Go reads bytes from a list of small numbers, too; null is 0."""
+    if not all(item is None or (item.__class__ is int and 0 <= item <= _OCTET) for item in items):
+        raise WrongShape
+    return base64.b64encode(bytes(item or 0 for item in items)).decode()
 
 
 def _time(value: Any, _: list[str]) -> Any:

@@ -224,7 +224,7 @@ def _validate_resource(value: Object, node: Structural, path: str) -> Iterator[F
     for name in ("apiVersion", "kind"):
         at = child(path, name)
         if name not in value:
-            yield required(at)
+            yield required(at, "must not be empty" if node.features.explains_required else "")
         elif value[name] == "":
             yield invalid(at, "", "must not be empty")
         elif not isinstance(value[name], str):

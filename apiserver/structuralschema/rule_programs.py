@@ -22,6 +22,7 @@ SELF: Final = "self"
 OLD_SELF: Final = "oldSelf"
 CALL_LIMIT: Final = 1_000_000  # of one expression
 BUDGET: Final = 10_000_000  # for all rules of one object
+_NO_MESSAGE: Final = "messageExpression must evaluate to a string"
 SHORT: Final = 64 * 1024  # bytes
 _REQUEST_BYTES: Final = 3 * 1024 * 1024
 
@@ -155,6 +156,9 @@ def _compile(
     environment = cel.environment(release, stored=stored(expression), variables=variables)
     try:
         found.program = cel.compile(expression, environment)
+    except cel.InstantiationError as error:
+        found.error = str(error) if error.result == types.BOOL else "cel expression must evaluate to a bool"
+        return found
     except cel.CompileError as error:
         found.error = str(error)
         return found
@@ -183,11 +187,15 @@ def _compile_message(
     environment = cel.environment(release, stored=stored(expression), variables=variables)
     try:
         program = cel.compile(expression, environment)
+    except cel.InstantiationError as error:
+        fits = error.result == types.STRING
+        found.message_error = f"messageExpression {error}" if fits else _NO_MESSAGE
+        return
     except cel.CompileError as error:
         found.message_error = f"messageExpression {error}"
         return
     if program.result != types.STRING:
-        found.message_error = "messageExpression must evaluate to a string"
+        found.message_error = _NO_MESSAGE
         return
     found.message = program
     found.message_max_cost = program.estimate(declared)[1]

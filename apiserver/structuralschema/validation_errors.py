@@ -127,12 +127,12 @@ def too_long(path: Path, limit: int) -> ValidationError:
     return ValidationError(text, ErrorType.TOO_LONG, name, field.OMITTED, error.detail)
 
 
-def too_many(path: Path, actual: int, limit: int, what: str) -> ValidationError:
+def too_many(path: Path, actual: int, limit: int, what: str, *, counts: bool) -> ValidationError:
+    """`counts`: one item, too, is "1 items"."""
     name = dotted(path)
-    error = field.too_many(name, actual, limit)
-    return ValidationError(
-        f"{name} in body should have at most {limit} {what}", ErrorType.TOO_MANY, name, actual, error.detail
-    )
+    detail = f"must have at most {limit} items" if counts else field.too_many(name, actual, limit).detail
+    text = f"{name} in body should have at most {limit} {what}"
+    return ValidationError(text, ErrorType.TOO_MANY, name, actual, detail)
 
 
 def not_supported(path: Path, value: Any, allowed: Iterable[Any]) -> ValidationError:

@@ -270,13 +270,17 @@ def _is(value: Any, allowed: Any) -> bool:
 _FORMATS_OF: Final = {"integer": ("int32", "int64"), "number": ("float", "double")}
 
 
+def _features(formats: Formats) -> SchemaFeatures:
+    return formats.features if isinstance(formats, AnyFormat) else formats
+
+
 def number_check(props: Object, formats: Formats) -> Check | None:
     """The order is: range of the format, multipleOf, minimum, maximum."""
     types, form = types_of(props), format_of(props, formats)
     kind = types[0] if len(types) == 1 else ""
     ranged = form if form in _FORMATS_OF.get(kind, ()) else ""
     called = f"with format {ranged}" if ranged else "(default format)"
-    features = formats.features if isinstance(formats, AnyFormat) else formats
+    features = _features(formats)
     if not features.numeric_formats:
         ranged = ""
     elif kind == "integer" and ranged not in _RANGES:
@@ -423,6 +427,7 @@ def _both(first: Check | None, second: Check | None) -> Check | None:
 
 
 def _list_check(props: Object, formats: Formats) -> NodeCheck | None:
+    counts = _features(formats).counts_items
     items, most, least = props.get("items"), props.get("maxItems"), props.get("minItems")
     item = compile_check(items, formats) if isinstance(items, dict) else None
     find = item_finder(props)
@@ -442,13 +447,14 @@ def _list_check(props: Object, formats: Formats) -> NodeCheck | None:
                 validation_errors.invalid(path, size, f"in body should have at least {least} items")
             )
         if most is not None and size > most:
-            errors.append(validation_errors.too_many(path, size, most, "items"))
+            errors.append(validation_errors.too_many(path, size, most, "items", counts=counts))
         return matches
 
     return check
 
 
 def _object_check(props: Object, formats: Formats, *, root: bool) -> NodeCheck:
+    counts = _features(formats).counts_items
     most, least = props.get("maxProperties"), props.get("minProperties")
     properties = {
         name: compile_check(prop, formats) for name, prop in (props.get("properties") or {}).items()
@@ -467,7 +473,7 @@ def _object_check(props: Object, formats: Formats, *, root: bool) -> NodeCheck:
                 )
             )
         if most is not None and len(value) > most:
-            errors.append(validation_errors.too_many(path, len(value), most, "properties"))
+            errors.append(validation_errors.too_many(path, len(value), most, "properties", counts=counts))
         matches = 0
         if looks:
             before = old if isinstance(old, dict) else {}

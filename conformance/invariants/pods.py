@@ -14,7 +14,7 @@ from kubeskew.apimachinery.clock import micro_timestamp, parse_timestamp, timest
 from kubeskew.apimachinery.objects import ObjectView, object_key
 from kubeskew.apimachinery.pod_resources import is_terminal
 from kubeskew.conformance.evidence.aspects import results
-from kubeskew.conformance.evidence.log import KUBELET, uid_of
+from kubeskew.conformance.evidence.log import KUBELET, ComponentChange, uid_of
 from kubeskew.conformance.evidence.nodes import ContainerEvent, DriverCall, NodeRecords
 from kubeskew.conformance.invariants.cluster import Change, Cluster, condition, controller, is_deleting, named
 from kubeskew.conformance.invariants.devices import CLAIMS, PodLives

@@ -19,6 +19,7 @@ from allocations import asked
 from comparison import Difference, difference, shows_json
 from component_runs import Both, ComponentRuns
 from definitions import definition_history
+from expression_runs import expressions
 from histories import history
 from limit_checks import limits
 from managed_workloads import GATES as MANAGER_GATES
@@ -156,6 +157,7 @@ def main() -> None:
 
 
 main.add_command(access)
+main.add_command(expressions)
 main.add_command(limits)
 
 

@@ -130,4 +130,9 @@ async def emulated_server(
         yield port
     finally:
         process.terminate()
-        await asyncio.to_thread(process.wait, 20)
+        try:
+            await asyncio.to_thread(process.wait, 20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            await asyncio.to_thread(process.wait)
+            print("the emulated server did not end within 20 seconds", file=sys.stderr)

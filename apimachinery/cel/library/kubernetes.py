@@ -7,9 +7,10 @@ Sources: k8s.io/apiserver/pkg/cel/library (quantity.go, semverlib.go, urls.go, j
 net/url.
 """
 
+import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote, unquote, unquote_plus
 
@@ -18,6 +19,7 @@ from kubeskew.apimachinery.cel.errors import EvaluationError
 from kubeskew.apimachinery.cel.library.patterns import is_base64, is_date, is_date_time, is_uuid
 from kubeskew.apimachinery.cel.overloads import Overload, overload
 from kubeskew.apimachinery.cel.values import NONE, Optional, Semver
+from kubeskew.apimachinery.go_formats import quoted
 from kubeskew.apimachinery.names import NameCheck
 from kubeskew.apimachinery.quantity import Quantity
 
@@ -40,14 +42,17 @@ class URL:
 
     cel_type = "kubernetes.URL"
 
+    def __hash__(self) -> int:
+        return hash(self.text)
+
     @classmethod
     def parse(cls, text: str) -> "URL":
         """Raises EvaluationError with Go's reason behind upstream's words."""
         try:
             whole = cls._parse(text)  # a fragment is taken for a part of the path or query here
-            return cls._parse(text.partition("#")[0]) if "#" in text else whole
+            return replace(cls._parse(text.partition("#")[0]), text=text) if "#" in text else whole
         except ValueError as error:
-            reason = f'parse "{text}": {error}'
+            reason = f"parse {quoted(text)}: {error}"
             raise EvaluationError(f"URL parse error during conversion from string: {reason}") from None
 
     @classmethod
@@ -149,6 +154,16 @@ def _as_integer(value: Quantity) -> int:
     return number
 
 
+_MOST_POWER = 308  # of ten, that fits a double
+
+
+def _approximate(value: Quantity) -> float:
+    """Rounds twice, as upstream multiplies by a power of ten."""
+    if abs(value.exponent) > _MOST_POWER:
+        return 0.0 if value.exponent < 0 else value.sign() * math.inf
+    return float(value.unscaled) * 10.0**value.exponent if value.exponent else float(value.unscaled)
+
+
 def _integer_quantity(number: int) -> Quantity:
     return Quantity(number, 0)
 
@@ -160,7 +175,7 @@ QUANTITIES: tuple[Overload, ...] = (
     overload(f"{_QUANTITY}.isGreaterThan({_QUANTITY}) bool", lambda a, b: a.compare(b) > 0),
     overload(f"{_QUANTITY}.isLessThan({_QUANTITY}) bool", lambda a, b: a.compare(b) < 0),
     overload(f"{_QUANTITY}.compareTo({_QUANTITY}) int", lambda a, b: a.compare(b)),
-    overload(f"{_QUANTITY}.asApproximateFloat() double", lambda value: float(value.decimal())),
+    overload(f"{_QUANTITY}.asApproximateFloat() double", _approximate),
     overload(f"{_QUANTITY}.asInteger() int", _as_integer),
     overload(f"{_QUANTITY}.isInteger() bool", lambda value: value.as_int64() is not None),
     overload(f"{_QUANTITY}.add({_QUANTITY}) {_QUANTITY}", lambda a, b: a + b),

@@ -10,10 +10,10 @@ from itertools import pairwise
 from typing import Any
 
 from kubeskew.apimachinery.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
-from kubeskew.apimachinery.cel.library.standard import OPTIONAL_OPERATORS, add, contained
+from kubeskew.apimachinery.cel.library.standard import OPTIONAL_OPERATORS, add, contained, mismatch
 from kubeskew.apimachinery.cel.overloads import Overload, overload
 from kubeskew.apimachinery.cel.times import Duration, Timestamp
-from kubeskew.apimachinery.cel.values import NONE, Optional, UInt, compare, equal, type_name
+from kubeskew.apimachinery.cel.values import NONE, Optional, UInt, compare, same, shown_key, type_name
 
 Values = Sequence[Any]
 
@@ -28,11 +28,11 @@ _COMPARABLE = ("int", "uint", "double", "bool", "duration", "timestamp", "string
 
 
 def _index_of(items: Values, item: Any) -> int:
-    return next((i for i, other in enumerate(items) if equal(other, item)), -1)
+    return next((i for i, other in enumerate(items) if same(other, item)), -1)
 
 
 def _last_index_of(items: Values, item: Any) -> int:
-    return next((i for i in range(len(items) - 1, -1, -1) if equal(items[i], item)), -1)
+    return next((i for i in range(len(items) - 1, -1, -1) if same(items[i], item)), -1)
 
 
 def _extreme(name: str, sign: int) -> Callable[[Values], Any]:
@@ -64,6 +64,8 @@ def _is_sorted(items: Values) -> bool:
 
 def _order(left: Any, right: Any) -> int:
     """Compares two neighbours; 2 if they cannot be compared. Only types without an order raise an error."""
+    if right.__class__ is EvaluationError:
+        raise right
     if type_name(right) not in _ORDERED:
         raise EvaluationError(NO_SUCH_OVERLOAD)
     try:
@@ -93,7 +95,8 @@ def _distinct(items: Values) -> list[Any]:
 def _flattened(items: Any) -> list[Any]:
     """Takes one level of nesting away; a flat list stays as it is."""
     if not isinstance(items, list | tuple):
-        raise EvaluationError(f"no such overload: {type_name(items)}.flatten()")
+        shown = "map(dyn, dyn)" if isinstance(items, Mapping) else type_name(items)
+        raise EvaluationError(f"no such overload: {shown}.flatten()")
     return _flatten(items)
 
 
@@ -121,11 +124,15 @@ def _by_key(one: tuple[Any, Any], other: tuple[Any, Any]) -> int:
     return compare(one[0], other[0])
 
 
-def _sort(items: Values) -> list[Any]:
+def _sort(items: Any) -> list[Any]:
+    if not isinstance(items, list | tuple):
+        raise mismatch(items, "sort", frozenset())
     return _sort_by(items, items)
 
 
-def _sort_by(items: Values, keys: Values) -> list[Any]:
+def _sort_by(items: Any, keys: Any) -> list[Any]:
+    if not isinstance(items, list | tuple):
+        raise mismatch(items, "@sortByAssociatedKeys", frozenset())
     if len(keys) != len(items):
         raise EvaluationError(
             "@sortByAssociatedKeys() expected a list of the same size as the associated keys list, but got "
@@ -149,12 +156,16 @@ EXTENDED_LISTS: tuple[Overload, ...] = (
     overload("list(T).slice(int,int) list(T)", _slice, "list_slice"),
     overload("list(list(T)).flatten() list(T)", _flattened, "list_flatten", loose=True),
     overload("list(dyn).flatten(int) list(dyn)", _flatten, "list_flatten_int"),
-    *(overload(f"list({kind}).sort() list({kind})", _sort, f"list_{kind}_sort") for kind in _COMPARABLE),
+    *(
+        overload(f"list({kind}).sort() list({kind})", _sort, f"list_{kind}_sort", loose=True)
+        for kind in _COMPARABLE
+    ),
     *(
         overload(
             f"list(T).@sortByAssociatedKeys(list({kind})) list(T)",
             _sort_by,
             f"list_{kind}_sortByAssociatedKeys",
+            loose=True,
         )
         for kind in _COMPARABLE
     ),
@@ -185,7 +196,7 @@ SETS: tuple[Overload, ...] = (
 
 def _map_insert(mapping: Mapping[Any, Any], key: Any, value: Any) -> dict[Any, Any]:
     if key in mapping:
-        raise EvaluationError(f"insert failed: key {key} already exists")
+        raise EvaluationError(f"insert failed: key {shown_key(key)} already exists")
     return {**mapping, key: value}
 
 
@@ -207,7 +218,7 @@ def _value(optional: Any) -> Any:
         raise EvaluationError(NO_SUCH_OVERLOAD)
     if not optional.present:
         raise EvaluationError("optional.none() dereference")
-    return optional.value
+    return optional.get()
 
 
 def _some(value: Any) -> Optional:
@@ -221,12 +232,22 @@ def _non_zero(value: Any) -> Optional:
 
 
 def _unwrap(items: Values) -> list[Any]:
-    return [item.value for item in items if item.present]
+    for item in items:
+        if not isinstance(item, Optional):
+            raise EvaluationError(f"value {shown_key(item)} is not optional")
+    return [item.get() for item in items if item.present]
 
 
 def _end(place: int) -> Callable[[Values], Optional]:
     return lambda items: Optional(items[place], True) if items else NONE
 
+
+OPTIONAL_LISTS: tuple[Overload, ...] = (
+    overload("optional.unwrap(list(optional(V))) list(V)", _unwrap, "optional_unwrap"),
+    overload("list(optional(V)).unwrapOpt() list(V)", _unwrap, "optional_unwrapOpt"),
+    overload("list(V).first() optional(V)", _end(0), "list_first"),
+    overload("list(V).last() optional(V)", _end(-1), "list_last"),
+)
 
 OPTIONALS: tuple[Overload, ...] = (
     *OPTIONAL_OPERATORS,
@@ -239,8 +260,5 @@ OPTIONALS: tuple[Overload, ...] = (
         "optional(V).or(optional(V)) optional(V)", lambda a, b: a if a.present else b, "optional_or_optional"
     ),
     overload("optional(V).orValue(V) V", lambda a, b: a.value if a.present else b, "optional_orValue_value"),
-    overload("optional.unwrap(list(optional(V))) list(V)", _unwrap, "optional_unwrap"),
-    overload("list(optional(V)).unwrapOpt() list(V)", _unwrap, "optional_unwrapOpt"),
-    overload("list(V).first() optional(V)", _end(0), "list_first"),
-    overload("list(V).last() optional(V)", _end(-1), "list_last"),
+    *OPTIONAL_LISTS,
 )

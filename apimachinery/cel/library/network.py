@@ -153,15 +153,18 @@ class Address:
             self.value = parse_address(text)
         except AddressError as error:
             raise EvaluationError(
-                f'IP Address "{text}" parse error during conversion from string: {error}'
+                f"IP Address {quoted(text)} parse error during conversion from string: {error}"
             ) from None
         if "%" in text:
-            raise EvaluationError(f'IP address "{text}" with zone value is not allowed')
+            raise EvaluationError(f"IP address {quoted(text)} with zone value is not allowed")
         _refuse_mapped(self.value, text, "")
 
     @property
     def cel_size(self) -> int:
         return self.value.max_prefixlen // 8
+
+    def __str__(self) -> str:
+        return str(self.value)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Address) and self.value == other.value
@@ -175,7 +178,7 @@ _PREFIX_FAILURE = "network address parse error during conversion from string: "
 
 def _refuse_mapped(address: Any, text: str, before: str) -> None:
     if getattr(address, "ipv4_mapped", None) is not None:
-        raise EvaluationError(f'{before}IPv4-mapped IPv6 address "{text}" is not allowed')
+        raise EvaluationError(f"{before}IPv4-mapped IPv6 address {quoted(text)} is not allowed")
 
 
 class Network:
@@ -198,6 +201,9 @@ class Network:
     @cached_property
     def value(self) -> Any:
         return self.interface.network
+
+    def __str__(self) -> str:
+        return str(self.interface)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Network) and self.interface == other.interface
@@ -241,12 +247,12 @@ def _masked(network: Network) -> Network:
 
 def _containing(contains: Callable[[Network, Network], bool]) -> tuple[Overload, ...]:
     return (
-        overload("net.CIDR.containsCIDR(net.CIDR) bool", contains, "cidr_contains_cidr"),
         overload(
             "net.CIDR.containsCIDR(string) bool",
             lambda network, text: contains(network, Network(text)),
             "cidr_contains_cidr_string",
         ),
+        overload("net.CIDR.containsCIDR(net.CIDR) bool", contains, "cidr_contains_cidr"),
     )
 
 
@@ -286,12 +292,8 @@ NETWORKS: tuple[Overload, ...] = (
     overload("string(net.IP) string", lambda address: str(address.value)),
     overload("cidr(string) net.CIDR", Network),
     overload("isCIDR(string) bool", lambda text: succeeds(Network, text)),
+    overload("net.CIDR.containsIP(string) bool", _contains_address_text, "cidr_contains_ip_string"),
     overload("net.CIDR.containsIP(net.IP) bool", _contains_address, "cidr_contains_ip_ip"),
-    overload(
-        "net.CIDR.containsIP(string) bool",
-        _contains_address_text,
-        "cidr_contains_ip_string",
-    ),
     *_containing(_contains_network),
     overload("net.CIDR.ip() net.IP", lambda network: Address(str(network.interface.ip)), "cidr_ip"),
     overload("net.CIDR.prefixLength() int", lambda network: network.value.prefixlen),

@@ -44,7 +44,7 @@ def regular_expression(pattern: str) -> Any:
 def _go_text(raw: Any) -> str:
     text = raw.decode(errors="replace") if isinstance(raw, bytes) else str(raw)
     reason, _, part = text.partition(": ")
-    return f"error parsing regexp: {_GO.get(reason, reason)}" + (f": `{part}`" if part else "")
+    return f"error parsing regexp: {_GO.get(reason, reason)}: `{part}`"
 
 
 def compiled(pattern: str) -> Any:

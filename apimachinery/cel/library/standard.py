@@ -10,7 +10,7 @@ import math
 import operator
 import re
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta, timezone, tzinfo
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -21,6 +21,7 @@ from kubeskew.apimachinery.cel.overloads import Overload, overload
 from kubeskew.apimachinery.cel.times import (
     SECOND,
     Duration,
+    Local,
     Timestamp,
     duration,
     duration_text,
@@ -35,11 +36,14 @@ from kubeskew.apimachinery.cel.values import (
     UInt,
     compare,
     equal,
-    is_number,
+    is_among,
+    same,
     type_name,
 )
+from kubeskew.apimachinery.go_formats import quoted
 
-_OFFSET = re.compile(r"([+-]?)([0-9]{1,2}):([0-9]{2})", re.ASCII)
+# Days away from where Python's calendar ends: zones have not changed there.
+_FIRST_ZONED, _LAST_ZONED = -62_135_000_000, 253_402_000_000
 
 
 def checked_int(value: int, what: str = "integer overflow") -> int:
@@ -64,9 +68,14 @@ def _shifted(at: Timestamp, nanos: int) -> Timestamp:
     return checked_timestamp(Timestamp(at.nanos + nanos, at.offset))
 
 
-def _mismatch(left: Any, name: str, able: frozenset[str]) -> EvaluationError:
-    kind = type_name(left)
-    return EvaluationError(NO_SUCH_OVERLOAD if kind in able else f"{NO_SUCH_OVERLOAD}: {name}")
+# Values of these types have functions of their own, and are asked for one before the operator fails.
+_RECEIVERS = frozenset({"string", "google.protobuf.Duration", "google.protobuf.Timestamp"})
+
+
+def mismatch(left: Any, name: str, able: frozenset[str]) -> EvaluationError:
+    """The error of an operator of `able` types on another one."""
+    known = type_name(left) in able | _RECEIVERS
+    return EvaluationError(NO_SUCH_OVERLOAD if known else f"{NO_SUCH_OVERLOAD}: {name}")
 
 
 _ADDABLE = frozenset(
@@ -83,6 +92,7 @@ _ADDABLE = frozenset(
 )
 _SUBTRACTABLE = _ADDABLE - {"bytes", "list", "string"}
 _NUMBERS = frozenset({"int", "uint", "double"})
+_NEGATABLE = frozenset({"bool", "int", "double"})
 
 
 def _number(left: Any, right: Any) -> Callable[[Any], Any] | None:
@@ -112,7 +122,7 @@ def add(left: Any, right: Any) -> Any:
         return _shifted(right, left.nanos)
     if isinstance(left, Duration) and isinstance(right, Duration):
         return Duration(checked_int(left.nanos + right.nanos))
-    raise _mismatch(left, "_+_", _ADDABLE)
+    raise mismatch(left, "_+_", _ADDABLE)
 
 
 def subtract(left: Any, right: Any) -> Any:
@@ -123,20 +133,20 @@ def subtract(left: Any, right: Any) -> Any:
         return _shifted(left, checked_int(-right.nanos))
     if isinstance(left, Duration | Timestamp) and isinstance(right, type(left)):
         return Duration(checked_int(left.nanos - right.nanos))
-    raise _mismatch(left, "_-_", _SUBTRACTABLE)
+    raise mismatch(left, "_-_", _SUBTRACTABLE)
 
 
 def multiply(left: Any, right: Any) -> Any:
     make = _number(left, right)
     if make is None:
-        raise _mismatch(left, "_*_", _NUMBERS)
+        raise mismatch(left, "_*_", _NUMBERS)
     return make(left * right)
 
 
 def divide(left: Any, right: Any) -> Any:
     make = _number(left, right)
     if make is None:
-        raise _mismatch(left, "_/_", _NUMBERS)
+        raise mismatch(left, "_/_", _NUMBERS)
     if isinstance(left, float):
         if right == 0:
             negative = str(right).startswith("-")
@@ -151,7 +161,7 @@ def divide(left: Any, right: Any) -> Any:
 def modulo(left: Any, right: Any) -> Any:
     make = _number(left, right)
     if make is None or isinstance(left, float):
-        raise _mismatch(left, "_%_", _NUMBERS - {"double"})
+        raise mismatch(left, "_%_", _NUMBERS - {"double"})
     if right == 0:
         raise EvaluationError("modulus by zero")
     if left == INT_MIN and right == -1:
@@ -167,7 +177,7 @@ def negate(value: Any) -> Any:
         return -value
     if isinstance(value, Duration):
         return Duration(checked_int(-value.nanos))
-    raise EvaluationError(NO_SUCH_OVERLOAD if isinstance(value, bool) else f"{NO_SUCH_OVERLOAD}: -_")
+    raise mismatch(value, "-_", _NEGATABLE)
 
 
 def invert(value: Any) -> bool:
@@ -175,18 +185,17 @@ def invert(value: Any) -> bool:
         return False
     if value is False:
         return True
-    able = is_number(value) or isinstance(value, Duration)
-    raise EvaluationError(NO_SUCH_OVERLOAD if able else f"{NO_SUCH_OVERLOAD}: !_")
+    raise EvaluationError(NO_SUCH_OVERLOAD)
 
 
 def contained(item: Any, container: Any) -> bool:
     if isinstance(container, Mapping):
         try:
-            return item in container
+            return item in container and is_among(container, item)
         except TypeError:
             return False
     if isinstance(container, list | tuple):
-        return any(equal(item, element) for element in container)
+        return any(same(item, element) for element in container)
     raise EvaluationError(NO_SUCH_OVERLOAD)
 
 
@@ -199,15 +208,18 @@ _COMPARABLE = frozenset({"bool", "bytes", "double", "int", "string", "uint"}) | 
 def _ordered(name: str, accept: frozenset[int]) -> Callable[[Any, Any], bool]:
     def ordered(left: Any, right: Any) -> bool:
         try:
-            return compare(left, right) in accept
+            order = 2 if isinstance(left, float) and math.isnan(left) else compare(left, right)
         except EvaluationError:
-            raise _mismatch(left, name, _COMPARABLE) from None
+            raise mismatch(left, name, _COMPARABLE) from None
+        if order == 2:
+            raise EvaluationError("NaN values cannot be ordered")
+        return order in accept
 
     return ordered
 
 
 def _unequal(left: Any, right: Any) -> bool:
-    return not equal(left, right)
+    return not same(left, right)
 
 
 def _index(_container: Any, _key: Any) -> Any:
@@ -312,33 +324,48 @@ OPTIONAL_OPERATORS: tuple[Overload, ...] = (
 )
 
 
-def _fixed(zone: str) -> tzinfo:
-    found = _OFFSET.fullmatch(zone)
-    if found is None:
-        raise ValueError(f"unknown time zone {zone}")
-    sign, hours, minutes = found.groups()
-    offset = timedelta(hours=int(hours), minutes=int(minutes))
-    return timezone(-offset if sign == "-" else offset)
+def _whole_number(text: str) -> int:
+    """Reads a number as Go's strconv.Atoi; raises EvaluationError."""
+    failure = f"strconv.Atoi: parsing {quoted(text)}: "
+    if not re.fullmatch(r"[+-]?[0-9]+", text):
+        raise EvaluationError(failure + "invalid syntax")
+    if not INT_MIN <= int(text) <= INT_MAX:
+        raise EvaluationError(failure + "value out of range")
+    return int(text)
 
 
-def _zone(name: str) -> tzinfo:
+def _offset(zone: str, at: Timestamp) -> int:
+    """The distance of a zone from UTC at a time, in seconds; raises EvaluationError."""
+    if ":" in zone:
+        hours, _, minutes = zone.partition(":")
+        count, more = _whole_number(hours), _whole_number(minutes)
+        return 60 * (count * 60 + (-more if zone[0] == "-" else more))
+    if zone in ("", "UTC", "Local"):
+        return 0
+    if "\0" in zone:
+        raise EvaluationError("invalid argument")
+    if ".." in zone or zone[0] in "/\\":
+        raise EvaluationError("time: invalid location name")
     try:
-        return _fixed(name) if ":" in name else ZoneInfo(name or "UTC")
-    except (ValueError, ZoneInfoNotFoundError, IsADirectoryError, OSError):
-        raise EvaluationError(f"unknown time zone {name}") from None
+        found = ZoneInfo(zone)
+    except (ValueError, ZoneInfoNotFoundError, OSError):
+        raise EvaluationError(f"unknown time zone {zone}") from None
+    seconds = min(max(at.nanos // SECOND, _FIRST_ZONED), _LAST_ZONED)
+    distance = datetime.fromtimestamp(seconds, found).utcoffset()
+    return 0 if distance is None else distance.days * 86_400 + distance.seconds
 
 
-_FIELDS: dict[str, Callable[[datetime], int]] = {
+_FIELDS: dict[str, Callable[[Local], int]] = {
     "getFullYear": lambda at: at.year,
-    "getMonth": lambda at: at.month - 1,
-    "getDayOfYear": lambda at: at.timetuple().tm_yday - 1,
-    "getDayOfMonth": lambda at: at.day - 1,
-    "getDate": lambda at: at.day,
-    "getDayOfWeek": lambda at: at.isoweekday() % 7,
-    "getHours": lambda at: at.hour,
-    "getMinutes": lambda at: at.minute,
-    "getSeconds": lambda at: at.second,
-    "getMilliseconds": lambda at: at.microsecond // 1000,
+    "getMonth": lambda at: at.clock.month - 1,
+    "getDayOfYear": lambda at: at.clock.timetuple().tm_yday - 1,
+    "getDayOfMonth": lambda at: at.clock.day - 1,
+    "getDate": lambda at: at.clock.day,
+    "getDayOfWeek": lambda at: at.clock.isoweekday() % 7,
+    "getHours": lambda at: at.clock.hour,
+    "getMinutes": lambda at: at.clock.minute,
+    "getSeconds": lambda at: at.clock.second,
+    "getMilliseconds": lambda at: at.nanos // 1_000_000,
 }
 _UNITS = {
     "getHours": 3600 * SECOND,
@@ -356,9 +383,9 @@ def _whole_units(unit: int) -> Callable[[Duration], int]:
     return count
 
 
-def _local(field: Callable[[datetime], int]) -> Callable[..., int]:
+def _local(field: Callable[[Local], int]) -> Callable[..., int]:
     def get(at: Timestamp, zone: str = "UTC") -> int:
-        return field(at.clock().astimezone(_zone(zone)))
+        return field(at.local(_offset(zone, at)))
 
     return get
 
@@ -370,8 +397,10 @@ def _text_conversion_error(to: str) -> EvaluationError:
 def to_duration(value: Any) -> Duration:
     if isinstance(value, Duration):
         return value
-    if isinstance(value, int):
-        return Duration(int(value))
+    if isinstance(value, int):  # declared, and never converted
+        raise _conversion_error(value, "google.protobuf.Duration")
+    if not isinstance(value, str):
+        raise EvaluationError(f"{NO_SUCH_OVERLOAD}: duration({type_name(value)})")
     try:
         return duration(value)
     except ValueError:
@@ -383,6 +412,8 @@ def to_timestamp(value: Any) -> Timestamp:
         return value
     if isinstance(value, int):
         return checked_timestamp(Timestamp(int(value) * SECOND))
+    if not isinstance(value, str):
+        raise EvaluationError(f"{NO_SUCH_OVERLOAD}: timestamp({type_name(value)})")
     try:
         return checked_timestamp(timestamp(value))
     except ValueError:
@@ -402,7 +433,7 @@ def size(value: Any) -> int:
     try:
         return len(value)
     except TypeError:
-        raise EvaluationError(f"{NO_SUCH_OVERLOAD}: size") from None
+        raise mismatch(value, "size", frozenset()) from None
 
 
 def _text(value: Any) -> str:
@@ -457,17 +488,42 @@ def to_uint(value: Any) -> UInt:
             raise _conversion_error(value, "uint")
         return UInt(value)
     if isinstance(value, float):
+        if value < 0:
+            raise EvaluationError("unsigned integer overflow")
         return UInt(_whole(value, -1.0, 2.0**64, "unsigned integer overflow"))
     return checked_uint(int(value))
 
 
+_DECIMAL = re.compile(r"[+-]?(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?")
+_HEXADECIMAL = re.compile(
+    r"[+-]?0x(?:[0-9a-f]++\.?[0-9a-f]*+|\.[0-9a-f]++)p[+-]?[0-9]++", re.IGNORECASE | re.ASCII
+)
+_MISPLACED = re.compile(r"(?<![0-9a-fx])_|_(?![0-9a-f])", re.IGNORECASE | re.ASCII)
+_INFINITE = re.compile(r"[+-]?inf(?:inity)?|nan", re.IGNORECASE | re.ASCII)
+
+
+def _parsed_double(text: str) -> float | None:
+    """Reads a number as Go's strconv.ParseFloat; None for what is none, or out of range."""
+    if _INFINITE.fullmatch(text):
+        return float(text)
+    if _MISPLACED.search(text):
+        return None
+    text = text.replace("_", "")
+    try:
+        if _HEXADECIMAL.fullmatch(text):
+            return float.fromhex(text)
+    except OverflowError:
+        return None
+    number = float(text) if _DECIMAL.fullmatch(text) else math.inf
+    return None if math.isinf(number) else number
+
+
 def to_double(value: Any) -> float:
     if isinstance(value, str):
-        if not re.fullmatch(
-            r"[+-]?(?:[0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?|inf|nan)", value, re.I
-        ):
+        number = _parsed_double(value)
+        if number is None:
             raise _conversion_error(value, "double")
-        return float(value)
+        return number
     return float(value)
 
 

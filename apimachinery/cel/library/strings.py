@@ -6,8 +6,10 @@ Sources: github.com/google/cel-go/ext/strings.go (version 2 in Kubernetes), ext/
 k8s.io/apiserver/pkg/cel/library/regex.go.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from kubeskew.apimachinery.cel.errors import EvaluationError
@@ -17,6 +19,7 @@ from kubeskew.apimachinery.cel.parser.nodes import ListLiteral, MapLiteral, Node
 from kubeskew.apimachinery.cel.times import Duration, Timestamp
 from kubeskew.apimachinery.cel.types import Type
 from kubeskew.apimachinery.cel.values import TypeValue, type_name
+from kubeskew.apimachinery.go_formats import quoted
 
 T = TypeVar("T")
 
@@ -39,9 +42,18 @@ class WrongArgumentError(EvaluationError):
         self.node = node
 
 
-def format_string(text: str, arguments: Sequence[Any]) -> str:
-    """Raises EvaluationError if an argument does not fit its clause."""
-    return _filled(text, arguments, lambda verb, precision, argument: _VERBS[verb](verb, argument, precision))
+def format_string(text: str, arguments: Sequence[Any], *, times: str = "×") -> str:  # noqa: RUF001
+    """Raises EvaluationError if an argument does not fit its clause; `times` stands in powers of ten."""
+
+    def fill(verb: str, precision: int | None, argument: Any) -> str:
+        if verb == "e":
+            return _double(verb, argument, precision, times)
+        return _VERBS[verb](verb, argument, precision)
+
+    try:
+        return _filled(text, arguments, fill, checked=False)
+    except WrongArgumentError as error:
+        raise EvaluationError(*error.args) from None
 
 
 def check(text: str, arguments: Sequence[Node], type_of: Callable[[Node], Type]) -> None:
@@ -53,7 +65,7 @@ def check(text: str, arguments: Sequence[Node], type_of: Callable[[Node], Type])
             raise WrongArgumentError(verb, type_of(unfit).name, unfit)
         return ""
 
-    _filled(text, arguments, clause)
+    _filled(text, arguments, clause, checked=True)
 
 
 def _unfit_text(node: Node, type_of: Callable[[Node], Type]) -> Node | None:
@@ -72,8 +84,13 @@ def _is_one_of(kind: Type, kinds: frozenset[str]) -> bool:
     return kind.kind == "dyn" or kind.kind in kinds
 
 
-def _filled(text: str, arguments: Sequence[T], fill: Callable[[str, int | None, T], str]) -> str:
-    """Replaces each clause with what `fill` (verb, precision, argument) returns."""
+def _filled(
+    text: str, arguments: Sequence[T], fill: Callable[[str, int | None, T], str], *, checked: bool
+) -> str:
+    """Replaces each clause with what `fill` (verb, precision, argument) returns.
+
+    When an expression is `checked`, arguments without a clause are an error.
+    """
     used = 0
 
     def clause(found: "re.Match[str]") -> str:
@@ -81,18 +98,19 @@ def _filled(text: str, arguments: Sequence[T], fill: Callable[[str, int | None, 
         precision, verb, unknown = found.groups()
         if found.group() == "%%":
             return "%"
+        missing = used >= len(arguments)
+        if unknown == "" and (checked or not missing):
+            raise EvaluationError("unexpected end of string")
+        if missing:
+            raise EvaluationError(f"index {used} out of range")
         if unknown is not None:
-            if not unknown:
-                raise EvaluationError("unexpected end of string")
             what = f'unrecognized formatting clause "{unknown}"'
             raise EvaluationError(f"could not parse formatting clause: {what}")
-        if used >= len(arguments):
-            raise EvaluationError(f"index {used} out of range")
         used += 1
         return fill(verb, None if precision is None else int(precision[1:]), arguments[used - 1])
 
     result = _CLAUSE.sub(clause, text)
-    if used != len(arguments):
+    if checked and used != len(arguments):
         raise EvaluationError(
             f"too many arguments supplied to string.format (expected {used}, got {len(arguments)})"
         )
@@ -104,7 +122,7 @@ def _string(_verb: str, value: Any, _: int | None) -> str:
 
 
 def text_of(value: Any) -> str:
-    """Formats for `%s`: maps are sorted by their text, types are shown by name."""
+    """Formats for `%s`; what is in lists and maps is written as in an expression."""
     from kubeskew.apimachinery.cel.library.standard import to_string
 
     if value is None:
@@ -112,30 +130,76 @@ def text_of(value: Any) -> str:
     if isinstance(value, TypeValue):
         return value.name
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(text_of, value)) + "]"
+        return "[" + ", ".join(map(_part_of, value)) + "]"
     if isinstance(value, Mapping):
-        pairs = sorted(f"{text_of(key)}: {text_of(item)}" for key, item in value.items())
-        return "{" + ", ".join(pairs) + "}"
+        pairs = sorted((_key_of(key), _part_of(item)) for key, item in value.items())
+        return "{" + ", ".join(f"{key}:{item}" for key, item in pairs) + "}"
     if isinstance(value, bool | int | float | str | bytes | Duration | Timestamp):
         return to_string(value)
     raise WrongArgumentError("s", type_name(value))
 
 
+def _part_of(value: Any) -> str:
+    """Formats an item of a list, or a value of a map."""
+    match value:
+        case str():
+            return quoted(value)
+        case bytes():
+            return f"b{quoted(text_of(value))}"
+        case float():
+            return f"{value:f}" if math.isfinite(value) else f'"{_infinite(value)}"'
+        case Timestamp():
+            return f"timestamp({quoted(text_of(value))})"
+        case Duration():
+            return f"duration({quoted(text_of(value))})"
+        case None | bool() | int() | TypeValue() | list() | tuple() | Mapping():
+            return text_of(value)
+    raise EvaluationError(f"error during formatting: no formatting function for {type_name(value)}")
+
+
+def _key_of(key: Any) -> str:
+    if not isinstance(key, str | bool | int):
+        what = f"no formatting function for map key of type {type_name(key)}"
+        raise EvaluationError(f"error during formatting: {what}")
+    return _part_of(key)
+
+
+def _infinite(number: float) -> str:
+    return "NaN" if math.isnan(number) else "+Inf" if number > 0 else "-Inf"
+
+
 def _integer(verb: str, value: Any, _: int | None) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
-        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
+        return str(int(value))
     raise WrongArgumentError(verb, type_name(value))
 
 
-def _double(verb: str, value: Any, precision: int | None) -> str:
-    if not isinstance(value, int | float) or isinstance(value, bool):
+_NAMED_NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def _double(verb: str, value: Any, precision: int | None, times: str = "") -> str:
+    """Formats for `%f` and `%e` as it is done in English: with commas, and powers of ten."""
+    number = _NAMED_NUMBERS.get(value) if isinstance(value, str) else value
+    if not isinstance(number, float):
         raise WrongArgumentError(verb, type_name(value))
-    number = float(value)
-    if number != number or number in (float("inf"), float("-inf")):
-        return _integer(verb, number, None)
-    return format(number, f".{6 if precision is None else precision}{verb}")
+    digits = 6 if precision is None else precision
+    if verb == "e":
+        return f"{_scientific(number, times):>{digits}}"  # the precision is taken for the width
+    return f"{number or 0.0:,.{digits}f}" if math.isfinite(number) else _without_end(number)
+
+
+def _without_end(number: float) -> str:
+    return "NaN" if math.isnan(number) else "∞" if number > 0 else "-∞"
+
+
+def _scientific(number: float, times: str) -> str:
+    if not math.isfinite(number):
+        return _without_end(number)
+    mantissa, _, exponent = f"{number or 0.0:e}".partition("e")
+    power = int(exponent)
+    shown = f"{'-' if power < 0 else ''}{abs(power):02}"
+    return f"{mantissa}{times}10{shown.translate(_SUPERSCRIPT)}"
 
 
 def _binary(verb: str, value: Any, _: int | None) -> str:
@@ -202,22 +266,25 @@ def _char_at(text: str, position: int) -> str:
     return text[position : position + 1]
 
 
-def _index_of(text: str, part: str, offset: int = 0) -> int:
+def _from(text: str, offset: int, *, strict: bool) -> bool:
+    """Returns whether a text can be searched from an offset; beyond its end that may be an error."""
+    if offset < 0 or (strict and offset >= len(text)):
+        raise EvaluationError(f"index out of range: {offset}")
+    return offset < len(text)
+
+
+def _index_of(text: str, part: str, offset: int = 0, *, strict: bool = False) -> int:
     if part == "":
         return offset
-    if not 0 <= offset <= len(text):
-        raise EvaluationError(f"index out of range: {offset}")
-    return text.find(part, offset)
+    return text.find(part, offset) if _from(text, offset, strict=strict) else -1
 
 
-def _last_index_of(text: str, part: str, offset: int | None = None) -> int:
+def _last_index_of(text: str, part: str, offset: int | None = None, *, strict: bool = False) -> int:
     if offset is None:
         return len(text) if part == "" else text.rfind(part)
     if part == "":
         return offset
-    if not 0 <= offset <= len(text):
-        raise EvaluationError(f"index out of range: {offset}")
-    return text.rfind(part, 0, offset + len(part))
+    return text.rfind(part, 0, offset + len(part)) if _from(text, offset, strict=strict) else -1
 
 
 def _substring(text: str, start: int, end: int | None = None) -> str:
@@ -266,10 +333,10 @@ def _quote(text: str) -> str:
 
 _VERSION_0: tuple[Overload, ...] = (
     overload("string.charAt(int) string", _char_at),
-    overload("string.indexOf(string) int", _index_of),
-    overload("string.indexOf(string,int) int", _index_of),
+    overload("string.indexOf(string) int", _index_of, "string_index_of_string"),
+    overload("string.indexOf(string,int) int", _index_of, "string_index_of_string_int"),
     overload("string.lastIndexOf(string) int", _last_index_of),
-    overload("string.lastIndexOf(string,int) int", _last_index_of),
+    overload("string.lastIndexOf(string,int) int", _last_index_of, "string_last_index_of_string_int"),
     overload("string.lowerAscii() string", _lower_ascii),
     overload("string.upperAscii() string", _upper_ascii),
     overload("string.replace(string,string) string", _replace),
@@ -289,6 +356,29 @@ _VERSION_2: tuple[Overload, ...] = (
 )
 
 
+SPACED_FORMAT = {
+    "string_format": overload(
+        "string.format(list(dyn)) string",
+        partial(format_string, times=" × "),  # noqa: RUF001
+        "string_format",
+    )
+}
+STRICT_OFFSETS = {
+    function.identity: function
+    for function in (
+        overload("string.indexOf(string) int", partial(_index_of, strict=True), "string_index_of_string"),
+        overload(
+            "string.indexOf(string,int) int", partial(_index_of, strict=True), "string_index_of_string_int"
+        ),
+        overload(
+            "string.lastIndexOf(string,int) int",
+            partial(_last_index_of, strict=True),
+            "string_last_index_of_string_int",
+        ),
+    )
+}
+
+
 def strings(version: int) -> tuple[Overload, ...]:
     return _VERSION_0 if version == 0 else (*_VERSION_0, *_VERSION_2)
 
@@ -299,7 +389,12 @@ def _find(text: str, pattern: str) -> str:
 
 
 def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
-    found = [match.group(0) for match in compiled(pattern).finditer(text)]
+    found: list[str] = []
+    end = -1  # of the last match
+    for match in compiled(pattern).finditer(text):
+        if match.end() > match.start() or match.start() != end:  # as Go, no empty match right behind another
+            found.append(match.group(0))
+        end = match.end()
     return found if limit < 0 else found[:limit]
 
 

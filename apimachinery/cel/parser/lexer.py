@@ -50,13 +50,14 @@ class Token:
     kind: str
     text: str
     start: int
+    before: str = ""  # blanks and comments
 
 
 def tokenize(source: str) -> tuple[list[Token], list[Issue]]:
     """The tokens end with EOF."""
     tokens: list[Token] = []
     issues: list[Issue] = []
-    position, end = 0, len(source)
+    position, end, hidden = 0, len(source), ""
     while position < end:
         found = _TOKEN.match(source, position)
         if found is None:
@@ -67,10 +68,13 @@ def tokenize(source: str) -> tuple[list[Token], list[Issue]]:
         kind, text = found.lastgroup or "", found.group()
         if kind == "SIGN" or (kind == "IDENTIFIER" and text in _KEYWORDS):
             kind = text
-        if kind != "HIDDEN":
-            tokens.append(Token(kind, text, position))
+        if kind == "HIDDEN":
+            hidden += text
+        else:
+            tokens.append(Token(kind, text, position, hidden))
+            hidden = ""
         position = found.end()
-    tokens.append(Token(EOF, "<EOF>", end))
+    tokens.append(Token(EOF, "<EOF>", end, hidden))
     return tokens, issues
 
 

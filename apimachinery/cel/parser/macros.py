@@ -5,6 +5,7 @@ ext/comprehensions.go; the shape of an expansion decides its cost.
 """
 
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 
 from kubeskew.apimachinery.cel.parser.nodes import (
     ACCUMULATOR,
@@ -156,7 +157,8 @@ def _optional_map(function: str) -> Macro:
             return None
         if not isinstance(name, Ident):
             raise MacroError(name, f"{function}() variable name must be a simple identifier")
-        mapped = bound(name.name, Call("value", (), offset, target), body, offset)
+        # The copy is checked for itself, so that what is wrong with it is reported twice.
+        mapped = bound(name.name, Call("value", (), offset, deepcopy(target)), body, offset)
         if function == "optMap":
             mapped = Call("optional.of", (mapped,), offset)
         present = Call("hasValue", (), offset, target)
@@ -173,7 +175,6 @@ STANDARD: Macros = {
     ("all", True, 2): _quantifier("all", 1),
     ("exists", True, 2): _quantifier("exists", 1),
     ("exists_one", True, 2): _quantifier("exists_one", 1),
-    ("existsOne", True, 2): _quantifier("exists_one", 1),
     ("filter", True, 2): _filter,
     ("map", True, 2): _map,
     ("map", True, 3): _map,

@@ -29,7 +29,6 @@ _LOOKAHEAD = 256  # most tokens skipped at once
 _REPORTED = 100
 _DEPTH = 250
 _RESERVED_MEMBER = re.compile(r"no viable alternative at input '\.(true|false|null)'")
-_HIDDEN = re.compile(r"[\t \r\n\f]+|//[^\n]*")
 _NUMBERS = ("NUM_INT", "NUM_FLOAT")
 
 
@@ -502,8 +501,7 @@ class _Recoverer:
         for number in range(ahead + 1):
             token = self._token(number)
             if number:
-                end = self._token(number - 1).start + len(self._token(number - 1).text)
-                parts += _HIDDEN.findall(self._source[end : token.start])
+                parts.append(token.before)
             parts.append("" if token.kind == EOF else token.text)
         return "".join(parts)
 

@@ -447,7 +447,7 @@ def _element_type(*lists: Items) -> type:
     """Raises PatchError for elements of several types, lists of lists, and lists without elements."""
     found: type[Any] | None = None
     for item in (item for items in lists for item in items):
-        if isinstance(item, list):
+        if found is None and isinstance(item, list):
             raise rejected("lists of lists are not supported")
         if found is not None and type(item) is not found:
             raise failed(f"list element types are not identical: {show(list(lists))}")

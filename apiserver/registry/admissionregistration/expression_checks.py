@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kubeskew.apimachinery.cel.release import Release
-from kubeskew.apimachinery.field import FieldError, invalid
+from kubeskew.apimachinery.field import ErrorType, FieldError, invalid
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission.dynamic import expressions
 from kubeskew.apiserver.admission.dynamic.expressions import Expression
@@ -20,11 +20,16 @@ from kubeskew.apiserver.registry.admissionregistration.validation import (
     VariableCheck,
 )
 
+_INTERNAL = "program instantiation failed: "
+
 
 def compile_errors(expression: Expression, path: str) -> Iterator[FieldError]:
     if expression.compiled() is None:
         why = expression.compile_error.removeprefix("compilation error: ")
-        yield invalid(path, expression.source, why)
+        if why.startswith(_INTERNAL):
+            yield FieldError(ErrorType.INTERNAL, path, detail=why)
+        else:
+            yield invalid(path, expression.source, why)
 
 
 def condition_check(release: Release, known: frozenset[str], *, params: bool = False) -> ExpressionCheck:

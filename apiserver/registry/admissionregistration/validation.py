@@ -369,9 +369,6 @@ def _validation_errors(validation: Object, path: str, checks: Checks) -> Iterato
         yield invalid(child(path, "message"), message, f"{named}must be non-empty if specified")
     elif _has_breaks(message.strip()):
         yield invalid(child(path, "message"), message, f"{named}must not contain line breaks")
-    elif _has_breaks(expression) and not message.strip():
-        text = "message must be specified if expression contains line breaks"
-        yield required(child(path, "message"), text)
     if reason is not None and reason not in _REASONS:
         yield not_supported(child(path, "reason"), reason, _REASONS)
 

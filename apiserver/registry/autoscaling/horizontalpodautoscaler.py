@@ -12,7 +12,16 @@ from typing import ClassVar
 from kubeskew.apimachinery import names
 from kubeskew.apimachinery.conversion import convert
 from kubeskew.apimachinery.conversion.autoscaling import to_v2
-from kubeskew.apimachinery.field import FieldError, child, forbidden, index, invalid, not_supported, required
+from kubeskew.apimachinery.field import (
+    FieldError,
+    Named,
+    child,
+    forbidden,
+    index,
+    invalid,
+    not_supported,
+    required,
+)
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apimachinery.resources import GroupVersionKind
@@ -276,7 +285,7 @@ def _target(target: Object, path: str) -> Iterator[FieldError]:
     if not kind:
         yield required(at, "must specify a metric target type")
     if kind not in _TARGETS:
-        yield invalid(at, kind, "must be either Utilization, Value, or AverageValue")
+        yield invalid(at, Named(kind), "must be either Utilization, Value, or AverageValue")
     for name in ("value", "averageValue"):
         amount = target.get(name)
         if amount is not None and Quantity.parse(amount).sign() != 1:

@@ -162,6 +162,21 @@ def address_warnings(obj: Object) -> Iterator[str]:
             yield from addresses.ip_warnings(index(at, number), address)
 
 
+def _drop_node_hints(new: Object, old: Object, ctx: StrategyContext) -> None:
+    """Hints of nodes have no gate among their types' tags: upstream's strategy drops them by itself."""
+    if ctx.features.services.node_hints or any(_node_hints(old)):
+        return
+    for hints in _node_hints(new):
+        del hints["forNodes"]
+
+
+def _node_hints(obj: Object) -> Iterator[Object]:
+    for endpoint in obj.get("endpoints") or []:
+        hints = endpoint.get("hints") or {}
+        if hints.get("forNodes") is not None:
+            yield hints
+
+
 class EndpointSliceStrategy(HandwrittenBuiltIn, WithGeneration):
     """Labels count as content does; v1 has no topology to write.
 
@@ -173,10 +188,12 @@ class EndpointSliceStrategy(HandwrittenBuiltIn, WithGeneration):
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         super().prepare_for_create(obj, ctx)
+        _drop_node_hints(obj, {}, ctx)
         _drop_topology(obj, {})
 
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
         super().prepare_for_update(new, old, ctx)
+        _drop_node_hints(new, old, ctx)
         if (new["metadata"].get("labels") or {}) != (old["metadata"].get("labels") or {}):
             new["metadata"]["generation"] = (old["metadata"].get("generation") or 0) + 1
         if (new.get("endpoints") or []) != (old.get("endpoints") or []):

@@ -26,8 +26,11 @@ _BOTH_NEEDED = {
 }
 Field = tuple[str, str]  # type, field
 # Gated fields that upstream's strategies nevertheless take: what reads them looks at the gate
-# (pkg/registry/resource/resourceclaim/strategy.go).
-_NEVER_DROPPED: frozenset[Field] = frozenset({("DeviceRequestAllocationResult", "tolerations")})
+# (pkg/registry/resource/resourceclaim/strategy.go), or drops what holds the field
+# (pkg/api/persistentvolumeclaim/util.go).
+_NEVER_DROPPED: frozenset[Field] = frozenset(
+    {("DeviceRequestAllocationResult", "tolerations"), ("TypedObjectReference", "namespace")}
+)
 _TOLERATIONS: frozenset[Field] = frozenset(
     {
         ("ExactDeviceRequest", "tolerations"),

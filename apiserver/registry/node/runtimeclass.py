@@ -17,6 +17,8 @@ from kubeskew.apiserver.registry.shared.podtemplate.validation import toleration
 from kubeskew.apiserver.registry.shared.repeats import repeats
 from kubeskew.apiserver.registry.tables.cells import Cells, Subject
 
+_TOLERATION_KEYS = ("key", "operator", "value", "effect")
+
 
 def runtime_class_errors(obj: Object, features: Features) -> Iterator[FieldError]:
     handler_required = features.kinds.handlers_required  # an empty handler is none, not a bad one
@@ -46,7 +48,9 @@ def _scheduling_errors(scheduling: Object, path: str, features: Features) -> Ite
         tolerations, child(path, features.kinds.tolerations_path), comparisons=comparisons
     )
     at = child(path, "tolerations")
-    for position in sorted(repeats(frozenset(toleration.items()) for toleration in tolerations)):
+    # The seconds do not tell tolerations apart.
+    keys = [tuple(toleration.get(name) or "" for name in _TOLERATION_KEYS) for toleration in tolerations]
+    for position in sorted(repeats(keys)):
         yield duplicate(index(at, position), InternalValue(tolerations[position], "core.Toleration"))
 
 

@@ -34,6 +34,9 @@ def default_rolling_update(spec: Object, name: str, **values: Any) -> None:
     fill(strategy, type="RollingUpdate")
     if strategy["type"] == "RollingUpdate":
         fill_null(struct(strategy, "rollingUpdate"), **values)
+    elif isinstance(strategy.get("rollingUpdate"), dict):
+        # No default upstream, but what its conversion makes of numbers that are not given.
+        fill_null(strategy["rollingUpdate"], **dict.fromkeys(values, 0))
 
 
 def not_negative(obj: Object, path: str, *fields: str) -> Iterator[FieldError]:

@@ -49,6 +49,8 @@ ZERO: dict[str, Any] = {"name": "", "always": None, "struct": {}}
         ({"time": "2024-01-01T02:00:00.9+02:00"}, {"time": "2024-01-01T00:00:00Z"}),
         ({"micro": "2024-01-01T00:00:00.123456Z"}, {"micro": "2024-01-01T00:00:00.123456Z"}),
         ({"bytes": "aGV\nsbG8="}, {"bytes": "aGVsbG8="}),
+        ({"bytes": [104, None, 255]}, {"bytes": "aAD/"}),
+        ({"bytes": []}, {}),
         ({"raw": {"x": None, "y": []}}, {"raw": {"x": None, "y": []}}),
     ],
 )

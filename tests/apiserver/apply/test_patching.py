@@ -136,7 +136,11 @@ def test_strategic_directives(patch, path, expected):
                 "[[map[image:a name:a] map[image:b name:b]] [map[name:a] 1]]"
             ),
         ),
-        ({"spec": {"containers": [["x"]]}}, 422, "lists of lists are not supported"),
+        (
+            {"spec": {"containers": [["x"]]}},
+            500,
+            "list element types are not identical: [[map[image:a name:a] map[image:b name:b]] [[x]]]",
+        ),
         (
             {
                 "spec": {

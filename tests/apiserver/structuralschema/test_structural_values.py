@@ -273,6 +273,21 @@ def test_map_lists_hold_a_key_once(keys: list[str], value: Any, said: list[str])
     assert texts(schema, value) == said
 
 
+def test_words_of_releases_up_to_1_33():
+    """Up to 1.33 errors count one item as items, and say that what is required must not be empty."""
+    many = {"type": "array", "items": {"type": "string"}, "maxItems": 1}
+    assert texts(many, ["a", "b"], 33) == ["x: Too many: 2: must have at most 1 items"]
+    embedded = {
+        "type": "object",
+        "x-kubernetes-embedded-resource": True,
+        "x-kubernetes-preserve-unknown-fields": True,
+    }
+    assert texts(embedded, {}, 33) == [
+        "x.apiVersion: Required value: must not be empty",
+        "x.kind: Required value: must not be empty",
+    ]
+
+
 def test_embedded_resources_have_kinds_and_sound_metadata():
     """An embedded resource must say what it is, and its metadata is checked."""
     schema = {

@@ -13,6 +13,7 @@ from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import (
     ROOT,
     FieldError,
+    Stringer,
     child,
     duplicate,
     forbidden,
@@ -346,7 +347,7 @@ def resize_policy_errors(
         if resource in seen:
             yield duplicate(index(path, position), resource)
         seen.add(resource)
-        for value, allowed in ((resource, _RESOURCES), (restart, _RESIZES)):
+        for value, allowed in ((Stringer(resource), _RESOURCES), (restart, _RESIZES)):
             if not value:
                 yield required(path)
             elif value not in allowed:

@@ -89,6 +89,72 @@ REFUSED = [
         },
         [("spec.behavior.scaleDown.policies", "Required value: must specify at least one Policy")],
     ),
+    (  # A toleration's seconds do not make it another one.
+        "/apis/node.k8s.io/v1/runtimeclasses",
+        {
+            "metadata": {"name": "x"},
+            "handler": "h",
+            "scheduling": {
+                "tolerations": [
+                    {"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5},
+                    {"key": "k", "operator": "Exists", "effect": "NoExecute"},
+                ]
+            },
+        },
+        [
+            (
+                "scheduling.tolerations[1]",
+                (
+                    'Duplicate value: {"Key":"k","Operator":"Exists","Value":"","Effect":"NoExecute",'
+                    '"TolerationSeconds":null}'
+                ),
+            )
+        ],
+    ),
+    (
+        SCALERS,
+        {
+            "metadata": {"name": "x"},
+            "spec": {
+                "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"},
+                "maxReplicas": 2,
+                "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "a > b"}}}],
+            },
+        },
+        [
+            (
+                "spec.metrics[0].resource.target.type",
+                'Invalid value: "a \\u003e b": must be either Utilization, Value, or AverageValue',
+            ),
+            (
+                "spec.metrics[0].resource.target.averageUtilization",
+                ("Required value: must set either a target raw value or a target utilization"),
+            ),
+        ],
+    ),
+    (
+        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+        {
+            "metadata": {"name": "x"},
+            "spec": {
+                "matchConstraints": {
+                    "resourceRules": [
+                        {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["*"]}
+                    ]
+                },
+                "validations": [{"expression": "'a'.find('[') == ''"}, {"expression": "true &&\ntrue"}],
+            },
+        },
+        [
+            (
+                "spec.validations[0].expression",
+                (
+                    "Internal error: program instantiation failed: error parsing regexp: "
+                    "missing closing ]: `[`"
+                ),
+            )
+        ],
+    ),
     (
         f"{APPS}/deployments",
         {"metadata": {"name": "x"}, "spec": {"selector": SELECTOR, "template": UNLABELLED}},

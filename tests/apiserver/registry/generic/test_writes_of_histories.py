@@ -402,3 +402,24 @@ async def test_empty_structs_in_a_generation(
     assert (await call.post(path, before)).status == 201
     written = await call.put(f"{path}/x", after)
     assert written.body["metadata"]["generation"] == generation
+
+
+async def test_amounts_that_conversion_adds(call) -> None:
+    """A daemon set that does no rolling updates has 0 where one leaves an amount out."""
+    strategy = {"type": "OnDelete", "rollingUpdate": {"maxUnavailable": "10%"}}
+    selector = {"matchLabels": {"app": "web"}}
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": CONTAINERS}}
+    spec = {"selector": selector, "template": template, "updateStrategy": strategy}
+    made = await call.post(f"{APPS}/daemonsets", {"metadata": {"name": "on-delete"}, "spec": spec})
+    rolling = made.body["spec"]["updateStrategy"]["rollingUpdate"]
+    assert rolling == {"maxUnavailable": "10%", "maxSurge": 0}
+
+
+async def test_source_across_namespaces_in_a_template(call) -> None:
+    """A data source's namespace is checked where the gate is off, too: only claims lose such sources."""
+    source = {"apiGroup": "x.example.com", "kind": "K", "name": "n", "namespace": "N"}
+    claim = {"volumeClaimTemplate": {"spec": {**CLAIM, "dataSourceRef": source}}}
+    spec = {"containers": CONTAINERS, "volumes": [{"name": "v", "ephemeral": claim}]}
+    refused = await call.post(f"{CORE}/pods", {"metadata": {"name": "across"}, "spec": spec})
+    places = [field for field, _ in causes(refused)]
+    assert places == ["spec.volumes[0].ephemeral.volumeClaimTemplate.spec.dataSourceRef.namespace"]
