@@ -264,7 +264,7 @@ async def test_an_upgrade_leaves_pods_with_devices_undisturbed(node, way):
 
 
 async def test_with_the_gate_off_reconciling_frees_what_is_left(node):
-    """A pod deleted while the gate is off leaves its claim prepared until the reconcile loop comes by."""
+    """A pod deleted while the gate is off stays, and its claim prepared, until the reconcile loop comes by."""
     await node.start("1.36")
     await extended_pod(node)
     await node.running()
@@ -272,9 +272,14 @@ async def test_with_the_gate_off_reconciling_frees_what_is_left(node):
     await node.start("1.36", "DRAExtendedResource=false")
     await asyncio.sleep(10)
     await node.delete()
-    await node.gone()
+    await asyncio.sleep(30)
+    status = (await node.pod())["status"]
+    assert status["phase"] == "Running"
+    assert "terminated" in status["containerStatuses"][0]["state"]
     assert len(prepared(node)) == 1
     await node.until(lambda: prepared(node) == [], seconds=61)
+    await asyncio.sleep(10)  # in which statuses are compared with the server's
+    await node.gone()
 
 
 async def test_a_claim_that_is_not_ready_holds_the_pod(node):
