@@ -6,6 +6,7 @@ its Node object.
 """
 
 import asyncio
+import errno
 import json
 import logging
 import re
@@ -46,6 +47,8 @@ from kubeskew.shim.programs import Programs
 KUBELET, LOGS = "/var/lib/kubelet", "/var/log"  # as the kubelet sees its node's directories
 _POLL_SECONDS, _IDLE_SECONDS = 0.1, 2.0
 _ANSWER_SECONDS = 2.0
+_TRIES = 20
+_IN_USE = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT)
 _OK = 200
 _REGISTERED = re.compile(
     r'^plugin_manager_total_plugins\{socket_path="(?P<path>[^"]*)",state="actual_state_of_world"\} [1-9]',
@@ -263,9 +266,22 @@ def _make_directories(layout: NodeLayout) -> None:
     ):
         own = layout.kubelet / name
         own.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if there.is_symlink() or there.resolve() == own.resolve():
-            continue
-        for entry in sorted(there.iterdir()):
-            entry.replace(own / entry.name)
-        there.rmdir()
-        there.symlink_to(own)
+        if not there.is_symlink() and there.resolve() != own.resolve():
+            _lead(there, own)
+
+
+def _lead(there: Path, own: Path) -> None:
+    """Puts a link in the place of a directory. A driver that starts beside may use the directory, or make it
+    again, so that it is tried some times. Raises OSError."""
+    for left in reversed(range(_TRIES)):
+        try:
+            for entry in sorted(there.iterdir()):
+                entry.replace(own / entry.name)
+            there.rmdir()
+            there.symlink_to(own)
+        except OSError as error:
+            if not left or error.errno not in _IN_USE:
+                raise
+            there.mkdir(parents=True, exist_ok=True, mode=0o700)
+        else:
+            return
