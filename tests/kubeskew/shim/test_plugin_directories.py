@@ -9,7 +9,7 @@ from kubeskew.shim import node
 
 
 def test_sockets_that_are_there_go_along(tmp_path):
-    """What a driver has put into the directory is found at the kubelet's, and by the old path."""
+    """Sockets of a driver that has begun are found at the kubelet's directory, and by the old path."""
     there, own = tmp_path / "registry", tmp_path / "own"
     there.mkdir()
     own.mkdir()
