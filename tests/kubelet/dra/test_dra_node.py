@@ -264,7 +264,7 @@ async def test_an_upgrade_leaves_pods_with_devices_undisturbed(node, way):
 
 
 async def test_with_the_gate_off_reconciling_frees_what_is_left(node):
-    """A pod deleted while the gate is off stays, and its claim prepared, until the reconcile loop comes by."""
+    """A pod deleted while the gate is off stays, with its claim prepared, until the reconcile loop runs."""
     await node.start("1.36")
     await extended_pod(node)
     await node.running()
