@@ -40,7 +40,6 @@ EVERYWHERE = (
     "kep-4381/scheduling",
     "kep-4815/gate-off",
     "kep-5004/forked-rollback",
-    "kep-5004/implicit-names",
     "kep-5004/locked",
     "kep-5004/lost-answer",
     "kep-5004/names",
